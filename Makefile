@@ -1,0 +1,75 @@
+# The front desk: `make help`. Meson does the work.
+BUILD ?= build
+CC ?= gcc
+SAN = -Db_sanitize=address,undefined -Db_lundef=false
+
+.PHONY: help all release check e2e sim asan tsan clang fuzz cover bench size fmt rooms lint clean
+
+all: $(BUILD)/debug/build.ninja
+	ninja -C $(BUILD)/debug ringmain
+
+help:
+	@echo "make            build/debug/ringmain (gcc, ASan and UBSan)"
+	@echo "make release    build/release/ringmain"
+	@echo "make check      format, rooms, lint, unit and golden tests, 10,000 seeds"
+	@echo "make e2e        the real binary against pretend providers (pytest)"
+	@echo "make sim SEED=7 one seed of the engine's simulator, with its story"
+	@echo "make tsan       ThreadSanitizer: simulator and an end-to-end smoke test"
+	@echo "make clang      build and unit tests with clang"
+	@echo "make fuzz T=sse one fuzz target for a minute"
+	@echo "make size       the longest functions and files"
+	@echo "make fmt        clang-format over src and tests"
+
+$(BUILD)/debug/build.ninja:
+	CC=gcc meson setup $(BUILD)/debug $(SAN) >/dev/null
+$(BUILD)/release/build.ninja:
+	CC=gcc meson setup $(BUILD)/release --buildtype=release -Db_lto=true -Dtests=false >/dev/null
+$(BUILD)/clang/build.ninja:
+	CC=clang meson setup $(BUILD)/clang >/dev/null
+$(BUILD)/tsan/build.ninja:
+	CC=gcc meson setup $(BUILD)/tsan -Db_sanitize=thread -Db_lundef=false >/dev/null
+$(BUILD)/fuzz/build.ninja:
+	CC=clang meson setup $(BUILD)/fuzz -Dfuzz=true -Dtests=true -Db_sanitize=address,undefined -Db_lundef=false >/dev/null
+
+release: $(BUILD)/release/build.ninja
+	ninja -C $(BUILD)/release ringmain
+
+asan: all
+
+rooms:
+	python3 tests/check_rooms.py
+
+lint:
+	python3 tests/check_lint.py
+
+fmt:
+	clang-format -i $$(git ls-files 'src/*.[ch]' 'tests/*.[ch]')
+
+size:
+	python3 tests/check_size.py --list
+
+check: $(BUILD)/debug/build.ninja rooms lint
+	ninja -C $(BUILD)/debug
+	meson test -C $(BUILD)/debug --suite unit --suite sim --print-errorlogs
+
+sim: $(BUILD)/debug/build.ninja
+	ninja -C $(BUILD)/debug sim_engine
+	$(BUILD)/debug/tests/sim/sim_engine --seed $(or $(SEED),1) --story
+
+e2e: all
+	$(BUILD)/venv/bin/pytest tests/e2e -q
+
+clang: $(BUILD)/clang/build.ninja
+	ninja -C $(BUILD)/clang
+	meson test -C $(BUILD)/clang --suite unit --print-errorlogs
+
+tsan: $(BUILD)/tsan/build.ninja
+	ninja -C $(BUILD)/tsan
+	meson test -C $(BUILD)/tsan --suite sim --print-errorlogs
+
+fuzz: $(BUILD)/fuzz/build.ninja
+	ninja -C $(BUILD)/fuzz fuzz_$(T)
+	$(BUILD)/fuzz/tests/fuzz/fuzz_$(T) -max_total_time=$(or $(SECONDS),60) tests/fuzz/corpus/$(T)
+
+clean:
+	rm -rf $(BUILD)/debug $(BUILD)/release $(BUILD)/clang $(BUILD)/tsan $(BUILD)/fuzz

@@ -1,0 +1,115 @@
+#include "base/arena.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/poison.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+struct arena_block {
+    struct arena_block *before;
+    size_t used;
+    size_t cap;
+    _Alignas(16) char data[];
+};
+
+enum { FIRST_BLOCK = 2048, MOST_BLOCK = 64 * 1024, ALIGN = 16 };
+
+void arena_init(struct arena *a)
+{
+    *a = (struct arena){0};
+}
+
+static void drop_last(struct arena *a)
+{
+    struct arena_block *b = a->last;
+    a->last = b->before;
+    UNPOISON(b->data, b->cap);
+    mem_count(MEM_ARENA, -1);
+    mem_free(b);
+}
+
+void arena_fini(struct arena *a)
+{
+    while (a->last != NULL)
+        drop_last(a);
+    a->n_bytes = 0;
+}
+
+static void add_block(struct arena *a, size_t need)
+{
+#ifdef RM_ALLOC_PLAIN
+    size_t cap = need;
+#else
+    size_t cap = a->last ? a->last->cap * 2 : FIRST_BLOCK;
+    if (cap > MOST_BLOCK)
+        cap = MOST_BLOCK;
+    if (cap < need)
+        cap = need;
+#endif
+    struct arena_block *b = mem_alloc(sizeof *b + cap);
+    b->before = a->last;
+    b->used = 0;
+    b->cap = cap;
+    POISON(b->data, cap);
+    mem_count(MEM_ARENA, 1);
+    a->last = b;
+}
+
+void *arena_alloc(struct arena *a, size_t n)
+{
+    RM_ASSERT(n < SIZE_MAX / 4);
+    size_t need = (n + ALIGN - 1) / ALIGN * ALIGN;
+    if (need == 0)
+        need = ALIGN;
+    if (a->last == NULL || a->last->cap - a->last->used < need)
+        add_block(a, need);
+    char *p = a->last->data + a->last->used;
+    a->last->used += need;
+    a->n_bytes += need;
+    UNPOISON(p, n ? n : 1);
+    memset(p, 0, n ? n : 1);
+    return p;
+}
+
+struct bytes arena_dup(struct arena *a, struct bytes b)
+{
+    char *p = arena_alloc(a, b.n + 1);
+    if (b.n > 0)
+        memcpy(p, b.p, b.n);
+    return bytes_from(p, b.n);
+}
+
+struct bytes arena_printf(struct arena *a, const char *fmt, ...)
+{
+    va_list args, again;
+    va_start(args, fmt);
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, fmt, args);
+    va_end(args);
+    RM_ASSERT(n >= 0);
+    char *p = arena_alloc(a, (size_t)n + 1);
+    vsnprintf(p, (size_t)n + 1, fmt, again);
+    va_end(again);
+    return bytes_from(p, (size_t)n);
+}
+
+struct arena_mark arena_mark(const struct arena *a)
+{
+    return (struct arena_mark){a->last, a->last ? a->last->used : 0, a->n_bytes};
+}
+
+void arena_reset(struct arena *a, struct arena_mark m)
+{
+    while (a->last != m.last) {
+        RM_ASSERT(a->last != NULL);
+        drop_last(a);
+    }
+    if (a->last != NULL) {
+        RM_ASSERT(m.used <= a->last->used);
+        POISON(a->last->data + m.used, a->last->cap - m.used);
+        a->last->used = m.used;
+    }
+    a->n_bytes = m.n_bytes;
+}

@@ -1,0 +1,122 @@
+#include "base/buf.h"
+
+#include "base/mem.h"
+
+#include <stdio.h>
+
+void buf_clear(struct buf *b)
+{
+    b->n = 0;
+    b->overflow = false;
+}
+
+void buf_fini(struct buf *b)
+{
+    mem_free(b->p);
+    *b = (struct buf){.max = b->max};
+}
+
+struct buf buf_take(struct buf *from)
+{
+    struct buf b = *from;
+    *from = (struct buf){.max = b.max};
+    return b;
+}
+
+char *buf_reserve(struct buf *b, size_t n)
+{
+    if (n > SIZE_MAX / 2 - b->n || (b->max != 0 && b->n + n > b->max)) {
+        b->overflow = true;
+        return NULL;
+    }
+    size_t need = b->n + n;
+    if (need > b->cap) {
+        size_t cap = b->cap ? b->cap : 64;
+        while (cap < need)
+            cap *= 2;
+        b->p = mem_realloc(b->p, cap);
+        b->cap = cap;
+    }
+    return b->p + b->n;
+}
+
+bool buf_put(struct buf *b, struct bytes a)
+{
+    if (a.n == 0)
+        return true;
+    char *at = buf_reserve(b, a.n);
+    if (at == NULL)
+        return false;
+    memcpy(at, a.p, a.n);
+    b->n += a.n;
+    return true;
+}
+
+bool buf_puts(struct buf *b, const char *cstr)
+{
+    return buf_put(b, bytes_of(cstr));
+}
+
+bool buf_putc(struct buf *b, char c)
+{
+    return buf_put(b, (struct bytes){&c, 1});
+}
+
+bool buf_put_u64(struct buf *b, uint64_t v)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+    do {
+        digits[--at] = (char)('0' + v % 10);
+        v /= 10;
+    } while (v != 0);
+    return buf_put(b, bytes_from(digits + at, sizeof digits - at));
+}
+
+bool buf_put_i64(struct buf *b, int64_t v)
+{
+    if (v >= 0)
+        return buf_put_u64(b, (uint64_t)v);
+    return buf_putc(b, '-') && buf_put_u64(b, 0 - (uint64_t)v);
+}
+
+bool buf_printf(struct buf *b, const char *fmt, ...)
+{
+    char small[256];
+    va_list args, again;
+    va_start(args, fmt);
+    va_copy(again, args);
+    int n = vsnprintf(small, sizeof small, fmt, args);
+    va_end(args);
+    bool done = false;
+    if (n >= 0 && (size_t)n < sizeof small) {
+        done = buf_put(b, bytes_from(small, (size_t)n));
+    } else if (n >= 0) {
+        char *at = buf_reserve(b, (size_t)n + 1);
+        if (at != NULL) {
+            vsnprintf(at, (size_t)n + 1, fmt, again);
+            b->n += (size_t)n;
+            done = true;
+        }
+    }
+    va_end(again);
+    return done;
+}
+
+void buf_drop(struct buf *b, size_t n)
+{
+    RM_ASSERT(n <= b->n);
+    if (n == 0)
+        return;
+    memmove(b->p, b->p + n, b->n - n);
+    b->n -= n;
+}
+
+const char *buf_cstr(struct buf *b)
+{
+    size_t max = b->max;
+    b->max = 0;
+    *buf_reserve(b, 1) = '\0';
+    b->max = max;
+    return b->p;
+}

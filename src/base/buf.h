@@ -1,0 +1,48 @@
+/* struct buf: owned bytes that grow up to a maximum. Appending past the maximum sets `overflow`, adds nothing and
+ * returns false; it never truncates silently. The zero value is an empty buffer without a maximum. */
+#ifndef RM_BASE_BUF_H
+#define RM_BASE_BUF_H
+
+#include "base/bytes.h"
+#include "base/check.h"
+
+#include <stdarg.h>
+
+struct buf {
+    char *p;
+    size_t n;      /* used */
+    size_t cap;    /* allocated */
+    size_t max;    /* 0 = no maximum */
+    bool overflow; /* an append was refused since the last buf_clear */
+};
+
+static inline struct bytes buf_bytes(const struct buf *b)
+{
+    return (struct bytes){b->p, b->n};
+}
+/* Empty, memory kept. */
+void buf_clear(struct buf *b);
+/* Memory released; the buffer is the zero value with its max kept, and may be used again. Accepts the zero value. */
+void buf_fini(struct buf *b);
+/* Moves the content out: returns it and leaves *from empty. */
+struct buf buf_take(struct buf *from);
+bool buf_put(struct buf *b, struct bytes a);
+bool buf_puts(struct buf *b, const char *cstr);
+bool buf_putc(struct buf *b, char c);
+/* Decimal. */
+bool buf_put_u64(struct buf *b, uint64_t v);
+bool buf_put_i64(struct buf *b, int64_t v);
+bool buf_printf(struct buf *b, const char *fmt, ...) RM_PRINTF(2, 3);
+/* Room for at least n more bytes; returns where to write, or NULL at the maximum. Follow with buf_grew. */
+char *buf_reserve(struct buf *b, size_t n);
+static inline void buf_grew(struct buf *b, size_t n)
+{
+    RM_ASSERT(n <= b->cap - b->n);
+    b->n += n;
+}
+/* Drops the first n bytes. */
+void buf_drop(struct buf *b, size_t n);
+/* NUL-terminates without counting the NUL; returns the text. */
+const char *buf_cstr(struct buf *b);
+
+#endif

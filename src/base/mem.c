@@ -1,0 +1,76 @@
+/* The live counters are spread over cache lines of their own per thread slot, so that counting on one core never
+ * touches a line that another core writes. */
+#include "base/mem.h"
+
+#include "base/check.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define N_SLOTS 64
+
+struct slot {
+    _Alignas(64) _Atomic int64_t n[MEM_N_TYPES];
+};
+static struct slot slots[N_SLOTS];
+static _Atomic unsigned next_slot;
+static _Thread_local struct slot *mine;
+
+void *mem_alloc(size_t n)
+{
+    void *p = malloc(n ? n : 1);
+    RM_ASSERT(p != NULL);
+    return p;
+}
+
+void *mem_zalloc(size_t n)
+{
+    void *p = calloc(1, n ? n : 1);
+    RM_ASSERT(p != NULL);
+    return p;
+}
+
+void *mem_realloc(void *p, size_t n)
+{
+    void *q = realloc(p, n ? n : 1);
+    RM_ASSERT(q != NULL);
+    return q;
+}
+
+void mem_free(void *p)
+{
+    free(p);
+}
+
+char *mem_dup(const char *p, size_t n)
+{
+    char *q = mem_alloc(n + 1);
+    if (n > 0)
+        memcpy(q, p, n);
+    q[n] = '\0';
+    return q;
+}
+
+void mem_count(enum mem_type type, int delta)
+{
+    if (mine == NULL)
+        mine = &slots[atomic_fetch_add_explicit(&next_slot, 1, memory_order_relaxed) % N_SLOTS];
+    atomic_fetch_add_explicit(&mine->n[type], delta, memory_order_relaxed);
+}
+
+int64_t mem_live(enum mem_type type)
+{
+    int64_t sum = 0;
+    for (unsigned i = 0; i < N_SLOTS; i++)
+        sum += atomic_load_explicit(&slots[i].n[type], memory_order_relaxed);
+    return sum;
+}
+
+const char *mem_type_name(enum mem_type type)
+{
+    static const char *const names[MEM_N_TYPES] = {"arena", "buf",   "conn",   "stream", "exchange",
+                                                   "relay", "chunk", "config", "timer"};
+    RM_ASSERT(type < MEM_N_TYPES);
+    return names[type];
+}

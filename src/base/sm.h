@@ -1,0 +1,37 @@
+/* State machines as tables. One row per state: its name, the set of states it may move to, whether it is final.
+ * sm_move() is the only writer: it asserts the edge and, where the room's trace is on, writes a line. */
+#ifndef RM_BASE_SM_H
+#define RM_BASE_SM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sm_row {
+    const char *name;
+    uint32_t next; /* bit i = may move to state i */
+    bool is_final;
+};
+struct sm {
+    const struct sm_row *rows;
+    uint8_t state;
+};
+
+#define SM_TO(state) (UINT32_C(1) << (state))
+
+static inline void sm_init(struct sm *m, const struct sm_row *rows, unsigned state)
+{
+    m->rows = rows;
+    m->state = (uint8_t)state;
+}
+/* Moves to `state`; asserts that the table has the edge. `room` and `id` go into the trace line. */
+void sm_move(struct sm *m, unsigned state, const char *room, const char *id);
+static inline const char *sm_name(const struct sm *m)
+{
+    return m->rows[m->state].name;
+}
+static inline bool sm_is_final(const struct sm *m)
+{
+    return m->rows[m->state].is_final;
+}
+
+#endif

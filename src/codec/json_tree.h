@@ -1,0 +1,25 @@
+/* Trees where a tree is needed: yyjson with its memory from an arena, and a depth limit in front of it. Numbers are
+ * kept as written (raw), so that 9223372036854775807123 and 1e2 survive a translation. Pure. */
+#ifndef RM_CODEC_JSON_TREE_H
+#define RM_CODEC_JSON_TREE_H
+
+#include "base/arena.h"
+#include "base/err.h"
+
+#include <yyjson.h>
+
+/* Parses text (not modified). The tree lives in the arena; strings are NUL-terminated copies that may hold NULs (use
+ * yyjson_get_len). Duplicate names are allowed here: the last one is not special, yyjson_obj_get finds the first.
+ * ERR_SYNTAX, ERR_LIMIT (deeper than max_depth). *root is set on ERR_OK only. */
+enum err json_tree_parse(struct bytes text, unsigned max_depth, struct arena *arena, yyjson_val **root) RM_MUST_USE;
+/* Serialises a value as JSON text in the arena: member order, raw numbers and string content kept. */
+struct bytes json_tree_text(const yyjson_val *v, struct arena *arena);
+/* Convenience readers, tolerant: wrong type or absent gives the zero value. */
+struct bytes json_tree_str(yyjson_val *object, const char *name);          /* p NULL when absent or not a string */
+int64_t json_tree_int(yyjson_val *object, const char *name, int64_t none); /* raw numbers that are whole */
+bool json_tree_bool(yyjson_val *object, const char *name, bool none);
+struct bytes json_tree_bytes(const yyjson_val *v); /* of a string value */
+/* Whole number of a raw or typed number value; false when it is none. "1e2" and "5.0" count as whole. */
+bool json_tree_to_int(const yyjson_val *v, int64_t *out);
+
+#endif

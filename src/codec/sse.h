@@ -1,0 +1,50 @@
+/* Server-sent events, read incrementally (WHATWG HTML 9.2; openai-chat.md 4 "SSE parser requirements"). Feed bytes at
+ * any boundary; the events are the same. Pull interface: feed, then call next until SSE_MORE.
+ *
+ * An event that lies whole inside the fed bytes is returned as a view of them: nothing is copied. Only what is left at
+ * the end of a feed is kept, in `rest`, at most max_event bytes.
+ *
+ * Line ends LF, CRLF, CR, mixed; split between CR and LF; BOM at the very start; comments; `data:` without space;
+ * several data lines joined with LF; `id:` and `retry:` ignored; a line whose field name is `error` is an event of that
+ * name (old llama.cpp). */
+#ifndef RM_CODEC_SSE_H
+#define RM_CODEC_SSE_H
+
+#include "base/buf.h"
+
+struct sse {
+    struct buf rest;   /* an unfinished event */
+    size_t scanned;    /* of rest: bytes already looked at */
+    struct bytes in;   /* what is left of the fed bytes; borrowed until the next feed */
+    struct buf joined; /* data of an event with several data lines, or with CR inside */
+    size_t max_event;
+    bool after_cr; /* a LF that comes first belongs to the last line end */
+    bool at_start; /* BOM still possible */
+};
+
+enum sse_result {
+    SSE_EVENT,    /* *ev is set */
+    SSE_COMMENT,  /* only comment lines before the empty line, or a lone comment line: a keep-alive */
+    SSE_MORE,     /* feed more */
+    SSE_TOO_LARGE /* an event longer than max_event; the reader is of no more use */
+};
+
+struct sse_event {
+    struct bytes raw;  /* whole event with its empty line, as it came; view into the fed bytes or into the reader */
+    struct bytes name; /* `event:` value, "" = none */
+    struct bytes data; /* data lines joined with LF */
+    bool has_data;
+    bool is_verbatim; /* data is a contiguous part of raw (so offsets into data can be mapped into raw) */
+};
+
+void sse_init(struct sse *s, size_t max_event);
+void sse_fini(struct sse *s);
+/* The bytes must stay valid until the following calls of sse_next have returned SSE_MORE. */
+void sse_feed(struct sse *s, struct bytes in);
+/* Views in *ev stay valid until the next call of any sse function. */
+enum sse_result sse_next(struct sse *s, struct sse_event *ev);
+/* The input has ended. True when an unfinished event with data was pending: it is returned in *ev (the caller decides
+ * whether it is whole: its data must parse). */
+bool sse_end(struct sse *s, struct sse_event *ev);
+
+#endif

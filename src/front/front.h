@@ -1,0 +1,111 @@
+/* Client side of one core: what comes in on the client listener. It authenticates, finds dialect and route, reads the
+ * call, and hands it up whole; answers by itself what needs no provider (404, 401, 400, models, health).
+ *
+ * Answering a call goes through a `struct draft` per attempt: it turns exchange output into the client's bytes and
+ * holds them back until the gate opens. */
+#ifndef RM_FRONT_FRONT_H
+#define RM_FRONT_FRONT_H
+
+#include "config/config.h"
+#include "dialect/dialect.h"
+#include "dialect/encode.h"
+#include "http/server.h"
+#include "model/call.h"
+#include "model/record.h"
+
+struct front;
+struct client_call;
+
+struct front_ready { /* what /readyz and /healthz tell */
+    bool is_draining;
+    bool is_degraded; /* ledger */
+    const char *text; /* JSON object text with details, or NULL */
+};
+
+struct front_handler {
+    void (*on_call)(struct client_call *c, void *arg);
+    void (*on_gone)(struct client_call *c, bool is_stall, void *arg); /* the call is gone after this */
+    void (*on_writable)(struct client_call *c, void *arg);
+    void (*ready)(struct front_ready *out, struct arena *a, void *arg);
+    struct config *(*config)(void *arg); /* the core's current snapshot (borrowed); a call takes its own reference */
+    uint64_t (*new_id)(void *arg);
+    /* A request that never became a call (401, 404, 400, 413 …) for the access log and ledger. */
+    void (*on_refused)(const struct request_record *rec, void *arg);
+};
+
+struct client_call {
+    struct inbound *inbound;
+    struct arena *arena;   /* the inbound's */
+    struct config *config; /* one reference, released by the front when the call is finished */
+    const struct dialect *dialect;
+    const struct route_conf *route;
+    struct call call;
+    const char *key; /* name of the client key, "" = none */
+    uint64_t id;
+    char id_text[20];
+    const char *trace_id; /* from traceparent, "" = none */
+    struct bytes traceparent;
+    struct bytes body;
+    bool head_sent;
+    void *owner; /* serve's */
+};
+
+struct front *front_new(struct loop *l, const struct server_limits *limits, const struct front_handler *h, void *arg);
+void front_accept(struct front *f, struct stream *s);
+void front_set_limits(struct front *f, const struct server_limits *limits);
+void front_drain(struct front *f);
+void front_close(struct front *f);
+void front_free(struct front *f);
+size_t front_n_conns(const struct front *f);
+
+/* ---- draft: one attempt's answer on its way to the client ---- */
+
+struct draft;
+struct draft_options {
+    const struct dialect *target;
+    bool upstream_is_stream;      /* asked; what really comes is told per output */
+    const char *provider, *model; /* of the link, for headers and synthesised answers */
+    size_t gate_bytes;            /* limits.gate_bytes */
+    int64_t wall_ms;
+};
+/* Lives in memory of its own; freed by draft_free. */
+struct draft *draft_new(struct client_call *c, const struct draft_options *o);
+void draft_free(struct draft *d);
+/* One exchange output (raw bytes and model events). Returns how many bytes it made for the client. After draft_commit
+ * they go out with the next draft_flush; before, they are held. False when the gate would hold more than gate_bytes
+ * (streaming clients only). */
+struct draft_input {
+    struct bytes raw;
+    bool raw_is_stream, is_dropped;
+    size_t strip_at, strip_end;
+    const struct event *v;
+    size_t n;
+};
+bool draft_put(struct draft *d, const struct draft_input *in, uint32_t *n_bytes);
+/* Provider's response fields that may go down are taken from here at commit. */
+void draft_set_fields(struct draft *d, const struct fields *f);
+/* The gate opens: the head goes out (unless sent) with the record's trail, then what is held. For a whole
+ * (non-streaming) answer nothing is sent until draft_end. */
+void draft_commit(struct draft *d, const struct request_record *rec);
+/* Sends what was put since the last flush, in one write. */
+void draft_flush(struct draft *d);
+/* The answer is whole: sends what is still owed and finishes the call (client_call is gone afterwards). rec: the cost
+ * header of whole answers. */
+void draft_end(struct draft *d, const struct request_record *rec);
+unsigned draft_status(const struct draft *d);
+
+/* ---- answers without a provider's output ---- */
+
+/* Nothing was sent yet: an error answer with our headers. The call is gone afterwards. */
+void call_answer_error(struct client_call *c, const struct answer_error *e, const struct request_record *rec,
+                       bool no_retry);
+/* The head was sent: the error as an in-stream event; the body ends well-formed. The call is gone afterwards. */
+void call_error_in_stream(struct client_call *c, const struct answer_error *e);
+/* Head (if not sent) and a comment, for heartbeat_ms. */
+void call_heartbeat(struct client_call *c, const struct request_record *rec);
+bool call_is_full(const struct client_call *c);
+
+/* x-ringmain-trail value (DESIGN 4). */
+void trail_text(const struct request_record *rec, struct buf *out);
+
+#endif

@@ -1,0 +1,52 @@
+/* The provider side's driver: one HTTP/1.1 connection to an upstream, one exchange at a time. Pull interface: on_ready
+ * says that client_conn_next may have something; nothing comes up from inside a call of the owner's. */
+#ifndef RM_HTTP_CLIENT_H
+#define RM_HTTP_CLIENT_H
+
+#include "base/buf.h"
+#include "http/body.h"
+#include "http/head.h"
+#include "net/stream.h"
+
+struct client_conn;
+typedef void client_ready_fn(struct client_conn *c, void *arg);
+
+enum client_event_kind {
+    CLIENT_NOTHING, /* wait for on_ready */
+    CLIENT_SENT,    /* the whole request was handed to the kernel */
+    CLIENT_HEAD,    /* final response head (1xx are swallowed) */
+    CLIENT_BODY,    /* payload */
+    CLIENT_END,     /* the response is whole */
+    CLIENT_BROKEN,  /* peer closed or reset before the response was whole */
+    CLIENT_BAD      /* not HTTP, bad framing, head too large */
+};
+struct client_event {
+    enum client_event_kind kind;
+    const struct head *head; /* HEAD; valid until the exchange is finished */
+    struct bytes body;       /* BODY; view, valid until the next call */
+    const char *why;         /* BROKEN, BAD */
+    bool any_response_byte;  /* BROKEN: at least one byte of a response had come */
+};
+
+/* Takes a connected stream. head limits: bytes 32768, fields 200. */
+struct client_conn *client_conn_new(struct loop *l, struct stream *s);
+/* Starts an exchange: head and body pieces are borrowed until CLIENT_SENT (or close). */
+void client_conn_send(struct client_conn *c, struct bytes head, const struct bytes *body, size_t n_body,
+                      client_ready_fn *fn, void *arg);
+void client_conn_next(struct client_conn *c, struct client_event *ev);
+/* Stop and go on reading (backpressure). */
+void client_conn_pause(struct client_conn *c);
+void client_conn_resume(struct client_conn *c);
+/* After CLIENT_END: may it serve another exchange? */
+bool client_conn_is_reusable(const struct client_conn *c);
+/* Detaches from the exchange; the connection is idle. fn is called when the idle connection turns stale. */
+void client_conn_idle(struct client_conn *c, client_ready_fn *stale_fn, void *arg);
+/* An idle connection on which the peer has closed or sent something. */
+bool client_conn_is_stale(struct client_conn *c);
+/* Nothing of the exchange's request was acknowledged by the peer's kernel. */
+bool client_conn_is_unacked(const struct client_conn *c);
+/* Any bytes of the request were handed to the kernel. */
+bool client_conn_any_sent(const struct client_conn *c);
+void client_conn_close(struct client_conn *c);
+
+#endif

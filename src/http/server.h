@@ -1,0 +1,87 @@
+/* The client side's driver. A connection is not a request: `struct server_conn` reads heads and bodies, each request is
+ * a `struct inbound` that the owner answers. HTTP/1.1 today; h2 brings a second implementation behind the same calls.
+ *
+ * Requests are handed over whole (head and body). One at a time per connection; pipelined ones wait.
+ * Everything comes up from the loop, never from inside a call of the owner's. */
+#ifndef RM_HTTP_SERVER_H
+#define RM_HTTP_SERVER_H
+
+#include "base/buf.h"
+#include "http/head.h"
+#include "net/stream.h"
+
+struct server; /* one per core and listener: limits, handler, its connections */
+struct server_conn;
+struct inbound;
+
+struct server_limits {
+    struct head_limits head;
+    size_t body_bytes;
+    uint32_t head_timeout_ms, body_timeout_ms, client_idle_ms, client_stall_ms;
+    uint32_t requests_per_connection, connections;
+};
+
+struct server_handler {
+    /* A whole request. in->head and in->body are valid until the inbound is finished; the owner may take the body
+     * (inbound_take_body). The owner must answer, now or later. */
+    void (*on_request)(struct inbound *in, void *arg);
+    /* The head is there and the body is about to be read: return 0 to go on, or an HTTP status to refuse at once (401,
+     * 404, 413, 503 …) — then on_refused writes the answer. May be NULL. Called before 100-continue is sent. */
+    unsigned (*on_head)(struct inbound *in, void *arg);
+    /* The driver refuses a request by itself (400, 408, 413, 431, 505 …) or on_head did; the owner writes the answer
+     * with inbound_head/body/end in the dialect of the path (in->head may be empty when it could not be parsed). why:
+     * for people */
+    void (*on_refused)(struct inbound *in, unsigned status, const char *why, void *arg);
+    /* The client left (FIN, RST) or stalled (client_stall_ms; is_stall) before the answer was whole. No answer is
+     * possible; the inbound is gone after this call. */
+    void (*on_gone)(struct inbound *in, bool is_stall, void *arg);
+    /* Unsent bytes fell below the low mark after inbound_is_full() was true. */
+    void (*on_writable)(struct inbound *in, void *arg);
+};
+
+struct inbound {
+    struct server_conn *conn;
+    struct arena *arena; /* of this request; released when it is finished */
+    struct head head;
+    struct bytes body;   /* whole, de-chunked */
+    uint64_t arrived_us; /* when the head began to be read */
+    void *owner;         /* the owner's own */
+};
+
+struct server *server_new(struct loop *l, const struct server_limits *limits, const struct server_handler *h,
+                          void *arg);
+/* Limits for connections from now on. */
+void server_set_limits(struct server *s, const struct server_limits *limits);
+/* Takes an accepted stream (owned from here on). Over limits.connections: answers 503 and closes. */
+void server_accept(struct server *s, struct stream *stream);
+size_t server_n_conns(const struct server *s);
+/* Drain: idle connections close at once, answers carry `connection: close`. */
+void server_drain(struct server *s);
+/* Closes what is left, without ceremony (on_gone is called for requests in flight). */
+void server_close(struct server *s);
+/* All connections must be gone. */
+void server_free(struct server *s);
+
+/* --- answering: head, then body parts, then end --- */
+enum inbound_body { INBOUND_LENGTH, INBOUND_STREAM /* chunked, or until close for HTTP/1.0 */, INBOUND_NO_BODY };
+/* fields: further header lines, ready ("name: value\r\n"…). For INBOUND_LENGTH the length of the body that follows.
+ * A HEAD request gets the same head and no body; the driver sees to that. Date, connection and framing are the
+ * driver's. */
+void inbound_head(struct inbound *in, unsigned status, enum inbound_body kind, uint64_t length, struct bytes fields);
+/* Body bytes, borrowed until inbound_flush or inbound_end; several puts are one chunk and one write. */
+void inbound_put(struct inbound *in, struct bytes part);
+/* Writes what was put (copies what the socket does not take). */
+void inbound_flush(struct inbound *in);
+/* The answer is whole: flushes and finishes. The inbound is the driver's again and gone at the end of the turn. */
+void inbound_end(struct inbound *in);
+/* Breaks the connection off without a well-formed end. For faults that leave no other way. */
+void inbound_abort(struct inbound *in);
+/* Unsent bytes are over the high mark (64 KiB): stop feeding until on_writable. */
+bool inbound_is_full(const struct inbound *in);
+bool inbound_head_sent(const struct inbound *in);
+/* The body's memory moves to the caller (mem_free via buf_fini). in->body stays valid as long as the buf lives. */
+struct buf inbound_take_body(struct inbound *in);
+/* Address of the peer, for the log. */
+const char *inbound_peer(const struct inbound *in);
+
+#endif

@@ -1,0 +1,26 @@
+/* struct call: what the gateway needs to know of a client's request, whatever its dialect. Read once from the body
+ * (dialect/); the body itself stays as it came. */
+#ifndef RM_MODEL_CALL_H
+#define RM_MODEL_CALL_H
+
+#include "base/bytes.h"
+
+struct call {
+    struct bytes model; /* unescaped; the route's name */
+    bool is_stream;
+    bool wants_usage; /* stream_options.include_usage: true (Chat); always true for Messages */
+    bool has_tools;
+    bool has_vision;        /* an image part anywhere */
+    bool has_json_schema;   /* response_format json_schema / output_config.format */
+    bool has_audio;         /* audio output asked: modalities or audio */
+    bool has_prefill;       /* the last message is the assistant's */
+    bool has_cache_markers; /* the client set cache_control itself */
+    int64_t max_tokens;     /* max_completion_tokens, else max_tokens; -1 = not given */
+    int64_t n;              /* choices asked; 1 by default */
+    struct bytes effort;    /* reasoning effort, "" = not given */
+    struct bytes state;     /* the member that leans on a provider's stored state (DESIGN 3.16), "" = none */
+    uint64_t prompt_bytes;  /* UTF-8 bytes of text in the prompt (system, messages, tools): estimates use ceil(n / 4) */
+    uint64_t prefix_hash;   /* of the prompt without its last message; 0 = none */
+};
+
+#endif

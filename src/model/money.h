@@ -1,0 +1,19 @@
+/* Money is integers. Rates: pico-dollars a token (1 USD per million tokens = 1,000,000). Sums: nano-dollars.
+ * An attempt is computed in pico with 128 bits and rounded half-up once; everything above is a sum (DESIGN 3.12). */
+#ifndef RM_MODEL_MONEY_H
+#define RM_MODEL_MONEY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define NUSD_UNKNOWN INT64_MIN /* unknown price: null, never 0 */
+
+struct price {
+    int64_t input, output;                  /* pico-dollars a token; -1 = unknown */
+    int64_t cache_read;                     /* -1 = as input */
+    int64_t cache_write_5m, cache_write_1h; /* -1 = as input */
+    const char *version;                    /* names the entry: book's version or "config" */
+    const char *source;
+};
+
+#endif

@@ -1,0 +1,61 @@
+/* What is remembered of a request: the object of DESIGN 4 ("A request, read back"). Filled by relay/, shown by front/
+ * (trail headers), kept by ledger/. Texts are NUL-terminated and outlive the record's use: config or arena. */
+#ifndef RM_MODEL_RECORD_H
+#define RM_MODEL_RECORD_H
+
+#include "model/money.h"
+#include "model/outcome.h"
+#include "model/usage.h"
+
+enum attempt_kind { ATTEMPT_CLIENT, ATTEMPT_KEEPALIVE, ATTEMPT_HEDGE };
+enum tokens_from { TOKENS_UNBILLED, TOKENS_ESTIMATED, TOKENS_REPORTED };
+
+/* Times are microseconds from the request's start; -1 = did not happen. */
+struct attempt_record {
+    uint16_t n;    /* 1, 2, … in order of the trail, skips included */
+    uint16_t link; /* position in the route's chain, from 0 */
+    enum attempt_kind kind;
+    enum outcome outcome;
+    bool in_stream;
+    bool is_started; /* false for skips: no time */
+    bool is_served;  /* the client saw this one */
+    uint16_t status; /* 0 = none */
+    const char *provider, *model;
+    int64_t start_us, connect_us /* -1 = reused connection */, first_byte_us, ttft_us, total_us;
+    struct usage tokens; /* all members >= 0 once finished */
+    enum tokens_from tokens_from;
+    const char *price_version; /* NULL = no known price */
+    int64_t cost_nusd;         /* NUSD_UNKNOWN without a price */
+    int64_t waste_nusd;        /* what of it the client never saw */
+    int64_t retry_after_ms;    /* provider's hint; -1 = none */
+    char provider_request_id[64];
+    char decision[128]; /* why the next step was taken, in words */
+};
+
+struct request_record {
+    uint64_t id; /* shown as req_… */
+    int64_t started_wall_ms;
+    const char *key;   /* name of the client key, "" = none */
+    const char *route; /* as the client asked */
+    const char *dialect;
+    const char *provider, *model; /* serving; NULL = none */
+    bool is_stream;
+    uint16_t status; /* sent to the client; 0 = nothing was sent */
+    enum outcome outcome;
+    int16_t served_link; /* -1 = none */
+    int64_t ttft_us, total_us, gateway_us;
+    int64_t prompt_bytes, max_tokens /* -1 = not given */;
+    const char *effort; /* "" = not given */
+    uint64_t prefix_hash;
+    int64_t cost_nusd, waste_nusd; /* sums; NUSD_UNKNOWN when a part is unknown */
+    const char *adjusted;          /* "" = nothing */
+    const char *trace_id;          /* "" = none */
+    struct attempt_record *attempts;
+    uint16_t n_attempts; /* entries in attempts, skips included */
+    uint16_t n_started;  /* x-ringmain-attempts */
+};
+
+const char *attempt_kind_word(enum attempt_kind k);
+const char *tokens_from_word(enum tokens_from t);
+
+#endif

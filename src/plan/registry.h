@@ -1,0 +1,69 @@
+/* What cores share, as lock-free words, handed in and never global (DESIGN 7): health of targets and credentials,
+ * quirks learned, keepalive leases. Lives outside the config snapshot and survives a reload.
+ *
+ * A target is keyed by provider name, host and model; a credential by provider name and a hash of its key. Keys are
+ * interned at config load (under a lock, never on the request path); the request path uses the ids.
+ *
+ * A target's health is one 64-bit word  [ state | generation | until ]  moved by compare-and-swap, plus time-bucketed
+ * counters. Half-open: one CAS takes the single trial. Pure but for the atomics: `now_us` is a parameter. */
+#ifndef RM_PLAN_REGISTRY_H
+#define RM_PLAN_REGISTRY_H
+
+#include "base/rng.h"
+#include "config/config.h"
+
+struct registry;
+enum { REGISTRY_TARGETS_MAX = 4096, REGISTRY_CREDENTIALS_MAX = 1024 };
+
+struct registry *registry_new(void);
+void registry_free(struct registry *r);
+
+/* Interns every target and credential of the snapshot and writes their ids into it. ERR_LIMIT when full. Call before
+ * the snapshot is published. A credential whose key changed is a new one: its health starts good. */
+enum err plan_bind(struct registry *r, struct config *c) RM_MUST_USE;
+
+enum health_state { HEALTH_CLOSED /* good */, HEALTH_OPEN, HEALTH_TRIAL /* half-open, trial taken */ };
+
+/* May a request start on this target now? */
+enum pass { PASS_YES, PASS_TRIAL /* yes, as the one trial: *trial is the token to settle */, PASS_NO };
+struct trial {
+    uint16_t target_id; /* or credential */
+    bool is_credential;
+    uint64_t word; /* 0 = no trial held */
+};
+enum pass registry_pass(struct registry *r, uint16_t target_id, uint16_t credential_id, uint64_t now_us,
+                        struct trial *t);
+/* The soonest time (us) at which this target may be tried; 0 = now. */
+uint64_t registry_until(const struct registry *r, uint16_t target_id, uint16_t credential_id, uint64_t now_us);
+
+/* Settling. `t` may hold a trial (it is released by each of these) or be empty. */
+void registry_good(struct registry *r, uint16_t target_id, uint16_t credential_id, uint64_t now_us, struct trial *t);
+void registry_neutral(struct registry *r, struct trial *t, uint64_t now_us);
+/* A failure that counts (DESIGN 3.7). is_429: hintless 429s have the two-in-10-s rule. */
+void registry_bad(struct registry *r, uint16_t target_id, uint64_t now_us, bool is_429, const struct breaker_conf *b,
+                  struct rng *rng, struct trial *t);
+/* Closed to requests until now + hint (jittered upward). */
+void registry_hint(struct registry *r, uint16_t target_id, uint64_t now_us, int64_t retry_after_ms, struct rng *rng,
+                   struct trial *t);
+/* not_found: 10 min. */
+void registry_not_found(struct registry *r, uint16_t target_id, uint64_t now_us, struct trial *t);
+/* quota: 1 h doubling, or until the date told; auth: until changed, one try per 5 min. */
+void registry_quota(struct registry *r, uint16_t credential_id, uint64_t now_us, int64_t hint_ms, struct trial *t);
+void registry_auth(struct registry *r, uint16_t credential_id, uint64_t now_us, struct trial *t);
+
+uint8_t registry_quirks(const struct registry *r, uint16_t target_id);
+/* True when this call was the one that added it. */
+bool registry_learn_quirk(struct registry *r, uint16_t target_id, uint8_t quirk);
+
+/* Traffic and keepalive: last time a request or keepalive touched the target; the lease is one CAS. */
+void registry_touch(struct registry *r, uint16_t target_id, uint64_t now_us);
+bool registry_lease_keepalive(struct registry *r, uint16_t target_id, uint64_t now_us, uint64_t every_us);
+/* Spend of keepalives today (nano-dollars; or calls when the price is unknown). True = still under the limit. day =
+ * wall_ms / 86400000 */
+bool registry_keepalive_spend(struct registry *r, uint16_t target_id, int64_t day, int64_t cost_nusd, int64_t max_nusd);
+
+/* For /readyz, /api and tests. */
+enum health_state registry_state(const struct registry *r, uint16_t target_id, uint64_t now_us);
+enum health_state registry_credential_state(const struct registry *r, uint16_t credential_id, uint64_t now_us);
+
+#endif

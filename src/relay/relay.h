@@ -1,0 +1,135 @@
+/* The failover engine: one request in flight. Events in, actions out; no I/O, no clock, no bytes. It knows the rules of
+ * DESIGN 3; plan/ answers its questions (who is a candidate, what does a failure mean).
+ *
+ *     serve                    relay
+ *       | RELAY_START  ------->  |
+ *       | <------ ACT_START(1)   |        attempt 1 on link 0
+ *       | RELAY_FAILED(1) ---->  |
+ *       | <------ ACT_START(2)   |        attempt 2 on link 1
+ *       | RELAY_OUTPUT(2) ---->  |        first token
+ *       | <------ ACT_COMMIT(2)  |        the gate opens
+ *       | RELAY_ENDED(2) ----->  |
+ *       | <------ ACT_END, ACT_RECORD
+ *
+ * Rules for the caller: after ACT_CANCEL(n) no event of attempt n may be fed any more (fed ones are ignored, and
+ * counted). relay_wake_us() tells when RELAY_TIME must be fed at the latest; feeding it early is harmless. Actions are
+ * carried out in order before the next event is fed. */
+#ifndef RM_RELAY_RELAY_H
+#define RM_RELAY_RELAY_H
+
+#include "model/call.h"
+#include "model/event.h"
+#include "model/record.h"
+#include "plan/directive.h"
+#include "plan/registry.h"
+
+struct relay;
+
+struct relay_env { /* one per core */
+    struct registry *registry;
+    struct rng *rng;
+};
+
+struct relay_start {
+    const struct config *config;
+    const struct route_conf *route;
+    const struct directive *directive; /* may be NULL */
+    const struct call *call;
+    bool is_same_dialect[64]; /* by link position: target speaks the client's dialect (needed for capability and cost of
+                                 translation) */
+    uint64_t id;
+    int64_t started_wall_ms;
+    uint64_t now_us;                      /* the request's arrival: its time 0 */
+    const char *key, *dialect, *trace_id; /* for the record; outlive the request */
+};
+
+enum relay_event_kind {
+    RELAY_START,       /* once, first */
+    RELAY_TIME,        /* time has passed */
+    RELAY_CONNECTED,   /* n: a connection is there. connect_us = time it took, -1 = reused */
+    RELAY_SENT,        /* n: the request was wholly written */
+    RELAY_HEAD,        /* n: first response byte / head; status */
+    RELAY_REPLAYED,    /* n: a reused connection died before any response byte; the exchange goes on with a fresh one
+                          (3.6a) */
+    RELAY_OUTPUT,      /* n: one whole event of the answer: event, and bytes (as it goes to the client) */
+    RELAY_ENDED,       /* n: the answer is whole and well ended */
+    RELAY_FAILED,      /* n: failure */
+    RELAY_PAUSED,      /* n: we stopped reading (client is slow): idle time stands still */
+    RELAY_RESUMED,     /* n */
+    RELAY_CLIENT_GONE, /* the client left; is_stall: it stopped reading for client_stall_ms */
+    RELAY_UNBUILDABLE, /* n: the link's request could not be written (dialect_build_body: ERR_UNSUPPORTED):
+                          skipped_incapable, nothing was started */
+    RELAY_DRAIN        /* our own stop: cut now */
+};
+
+struct relay_event {
+    enum relay_event_kind kind;
+    uint64_t now_us;
+    uint16_t n;                      /* attempt */
+    int64_t connect_us;              /* CONNECTED */
+    uint16_t status;                 /* HEAD */
+    const struct event *event;       /* OUTPUT */
+    uint32_t bytes;                  /* OUTPUT: bytes that will go to the client */
+    const struct failure *failure;   /* FAILED */
+    const char *provider_request_id; /* HEAD: "" = none */
+    const char *adjusted;            /* HEAD: what was changed for this link; "" = nothing */
+    const char *why;                 /* UNBUILDABLE */
+    bool is_stall;                   /* CLIENT_GONE */
+};
+
+enum relay_action_kind {
+    ACT_START,  /* start attempt n on link; is_fresh: do not use a pooled connection; quirks to respect; upstream_stream
+                 */
+    ACT_CANCEL, /* close attempt n at once; drop what it sent */
+    ACT_COMMIT, /* the gate of attempt n opens: send the head (if not sent) and what is held; from now on relay
+                   directly. For a non-streaming client it comes together with the whole answer */
+    ACT_HEARTBEAT,       /* head (if not sent) and a comment */
+    ACT_END,             /* finish the client's answer well: what the dialect still owes, then the end */
+    ACT_ANSWER,          /* nothing was sent yet: answer with `answer` */
+    ACT_ERROR_IN_STREAM, /* head was sent: tell `answer` inside the stream and end the body well-formed */
+    ACT_ALARM,           /* operator should look: text (auth, quota, not_found) */
+    ACT_RECORD           /* the request is over: record is final. Always the last action */
+};
+
+struct relay_answer {
+    unsigned status;
+    bool is_all_red;        /* several candidates: 503 all_providers_unavailable / 529 overloaded_error with attempts */
+    struct failure failure; /* else: told by class (error_of_failure) */
+    const char *provider;   /* whose failure it is; NULL = ours */
+    int64_t retry_after_ms; /* -1 = none; whole seconds are the front's business */
+    bool no_retry;          /* x-should-retry: false */
+};
+
+struct relay_action {
+    enum relay_action_kind kind;
+    uint16_t n;
+    const struct link_conf *link;      /* START */
+    bool is_fresh;                     /* START */
+    bool is_stream;                    /* START: ask upstream for a stream */
+    uint8_t quirks;                    /* START */
+    uint32_t connect_timeout_ms;       /* START: the exchange enforces it (DNS, all addresses, TLS) */
+    const struct relay_answer *answer; /* ANSWER, ERROR_IN_STREAM */
+    const char *text;                  /* ALARM */
+};
+
+enum { RELAY_ACTIONS_MAX = 16 };
+struct relay_actions {
+    struct relay_action v[RELAY_ACTIONS_MAX];
+    size_t n;
+};
+
+/* Memory comes from the arena; `start` is copied but for what it points to, which must outlive the relay. */
+struct relay *relay_new(struct arena *a, const struct relay_env *env, const struct relay_start *start);
+/* Feeds one event; *out is overwritten. */
+void relay_event(struct relay *r, const struct relay_event *ev, struct relay_actions *out);
+/* When RELAY_TIME is due at the latest; 0 = nothing to wait for. */
+uint64_t relay_wake_us(const struct relay *r);
+bool relay_is_over(const struct relay *r);
+bool relay_is_committed(const struct relay *r);
+/* The record so far (trail for the response head), final at ACT_RECORD. Lives in the arena. */
+const struct request_record *relay_record(const struct relay *r);
+/* The front's part of the record: written before the row is taken. */
+void relay_set_status(struct relay *r, unsigned status);
+void relay_set_gateway_us(struct relay *r, int64_t us);
+
+#endif

@@ -1,0 +1,86 @@
+/* Provider side of one core: pools of warm connections, and exchanges: one attempt's request out, its answer in as
+ * model events. It decides nothing: which provider, when to stop and what a failure means is told from above.
+ *
+ * Pull interface: `ready` says that exchange_next may have something. Nothing comes up from inside a call of the
+ * owner's. */
+#ifndef RM_UPSTREAM_UPSTREAM_H
+#define RM_UPSTREAM_UPSTREAM_H
+
+#include "base/fields.h"
+#include "codec/json_splice.h"
+#include "config/config.h"
+#include "dialect/decode.h"
+#include "dialect/dialect.h"
+#include "net/dial.h"
+
+struct upstream;
+struct exchange;
+typedef void exchange_ready_fn(struct exchange *x, void *arg);
+
+struct upstream *upstream_new(struct loop *l, struct resolver *r);
+/* Closes idle connections; all exchanges must be closed. */
+void upstream_free(struct upstream *u);
+
+struct exchange_spec {
+    const struct provider_conf *provider; /* outlives the exchange (the request holds its snapshot) */
+    const struct dialect *client;         /* NULL for keepalives */
+    const struct fields *client_fields;   /* NULL for keepalives */
+    struct pieces body; /* borrowed until EXCHANGE_SENT or close; also for the replay until EXCHANGE_HEAD */
+    bool is_stream;     /* a stream was asked for */
+    bool is_fresh;      /* do not take a pooled connection */
+    bool strips_usage;
+    bool skip_bad_events; /* on_bad_event: skip */
+    bool ignores_bad_text;
+    uint32_t connect_timeout_ms; /* DNS, all addresses and TLS */
+    unsigned max_depth;
+    size_t max_event, max_body; /* limits.event_bytes, limits.body_bytes */
+    struct bytes traceparent;   /* "" = none */
+    exchange_ready_fn *ready;
+    void *arg;
+};
+
+enum exchange_event_kind {
+    EXCHANGE_NOTHING,
+    EXCHANGE_CONNECTED, /* connect_us, -1 = reused */
+    EXCHANGE_SENT,
+    EXCHANGE_REPLAYED, /* the reused connection was dead; a fresh one is being made (DESIGN 3.6a), once */
+    EXCHANGE_HEAD,     /* status, fields, provider_request_id */
+    EXCHANGE_OUTPUT,   /* one answer event: raw bytes and its model events */
+    EXCHANGE_ENDED,    /* well ended; the connection went back to the pool if it may */
+    EXCHANGE_FAILED    /* failure; the exchange is over, only close is left */
+};
+
+struct exchange_event {
+    enum exchange_event_kind kind;
+    int64_t connect_us;
+    unsigned status;
+    const struct fields *fields;
+    const char *provider_request_id;
+    struct bytes raw;   /* OUTPUT of a stream: the whole SSE event as it came. OUTPUT of a JSON answer: the body */
+    bool raw_is_stream; /* raw is SSE bytes (else a JSON body) */
+    bool is_dropped;    /* nothing of raw goes to the client (usage event that we asked for) */
+    size_t strip_at, strip_end; /* bytes of raw to cut out; equal = none */
+    const struct event *v;      /* OUTPUT: model events; n may be 0 (comment, unknown event) */
+    size_t n;
+    const struct failure *failure; /* FAILED; told in-stream errors too: then the events before came as OUTPUT */
+};
+
+/* Starts at once; the first event comes through ready, later. A provider that answered an HTTP error, garbage, HTML, a
+ * redirect, or an error event gives EXCHANGE_FAILED with the classified failure. content-encoding gzip or deflate of a
+ * body is decoded; others are a protocol_error. */
+struct exchange *exchange_open(struct upstream *u, const struct exchange_spec *spec);
+/* Views stay valid until the next call on this exchange. */
+void exchange_next(struct exchange *x, struct exchange_event *ev);
+void exchange_pause(struct exchange *x);
+void exchange_resume(struct exchange *x);
+/* Cancels if still running: the provider sees the close in the same turn. Memory goes at the end of the turn. */
+void exchange_close(struct exchange *x);
+
+/* Idle connection to a standby, kept warm: makes one when the pool has none (at most one attempt at a time per
+ * provider). */
+void upstream_warm(struct upstream *u, const struct provider_conf *p);
+size_t upstream_n_idle(const struct upstream *u);
+/* Drops pooled connections of providers that the snapshot does not have any more, and all on drain. */
+void upstream_prune(struct upstream *u, const struct config *now);
+
+#endif
