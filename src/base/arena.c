@@ -83,10 +83,11 @@ struct bytes arena_dup(struct arena *a, struct bytes b)
 
 struct bytes arena_printf(struct arena *a, const char *fmt, ...)
 {
+    char probe[1];
     va_list args, again;
     va_start(args, fmt);
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, fmt, args);
+    int n = vsnprintf(probe, sizeof probe, fmt, args);
     va_end(args);
     RM_ASSERT(n >= 0);
     char *p = arena_alloc(a, (size_t)n + 1);

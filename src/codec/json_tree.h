@@ -18,8 +18,8 @@ struct bytes json_tree_text(const yyjson_val *v, struct arena *arena);
 struct bytes json_tree_str(yyjson_val *object, const char *name);          /* p NULL when absent or not a string */
 int64_t json_tree_int(yyjson_val *object, const char *name, int64_t none); /* raw numbers that are whole */
 bool json_tree_bool(yyjson_val *object, const char *name, bool none);
-struct bytes json_tree_bytes(const yyjson_val *v); /* of a string value */
+struct bytes json_tree_bytes(yyjson_val *v); /* of a string value */
 /* Whole number of a raw or typed number value; false when it is none. "1e2" and "5.0" count as whole. */
-bool json_tree_to_int(const yyjson_val *v, int64_t *out);
+bool json_tree_to_int(yyjson_val *v, int64_t *out);
 
 #endif

@@ -13,18 +13,20 @@
 #include "base/buf.h"
 
 struct sse {
-    struct buf rest;   /* an unfinished event */
-    size_t scanned;    /* of rest: bytes already looked at */
+    struct buf rest;   /* what is left of an unfinished event */
+    struct buf joined; /* data of an event with several data lines */
     struct bytes in;   /* what is left of the fed bytes; borrowed until the next feed */
-    struct buf joined; /* data of an event with several data lines, or with CR inside */
     size_t max_event;
-    bool after_cr; /* a LF that comes first belongs to the last line end */
-    bool at_start; /* BOM still possible */
+    size_t line_at;    /* of the running event: where its current line starts */
+    bool has_line;     /* of the running event: it has a line that is not empty */
+    bool after_cr;     /* a LF that comes first belongs to the last line end */
+    bool is_first;     /* no event yet: a BOM may stand before it */
+    bool rest_is_done; /* rest was handed out: the next call clears it */
 };
 
 enum sse_result {
     SSE_EVENT,    /* *ev is set */
-    SSE_COMMENT,  /* only comment lines before the empty line, or a lone comment line: a keep-alive */
+    SSE_COMMENT,  /* a block of comment lines only: a keep-alive. raw is set */
     SSE_MORE,     /* feed more */
     SSE_TOO_LARGE /* an event longer than max_event; the reader is of no more use */
 };
