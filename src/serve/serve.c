@@ -1,0 +1,247 @@
+/* Threads: the caller's own (signals, reload, stop), one per worker, one of the ledger. Orders go to workers by mail; figures
+ * come back as atomics that only their worker writes. */
+#include "serve/gateway.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "net/listen.h"
+#include "serve/snapshot.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { WORKERS_MAX = 64, DRAIN_STEP_MS = 20 };
+
+struct gateway {
+    struct gateway_options options;
+    pthread_mutex_t config_lock; /* the admin thread reads `config` too */
+    struct config *config;
+    struct registry *registry;
+    struct ledger *ledger;
+    struct worker *workers[WORKERS_MAX];
+    pthread_t threads[WORKERS_MAX];
+    int fds[WORKERS_MAX];
+    unsigned n_workers;
+    char listen[160];
+};
+
+static bool raise_descriptor_limit(uint64_t want, char *message, size_t cap)
+{
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur >= want)
+        return true;
+    r.rlim_cur = r.rlim_max < want ? r.rlim_max : want;
+    if (setrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur >= want)
+        return true;
+    snprintf(message, cap, "the descriptor limit is %llu, %llu would be needed for limits.connections; accepting pauses when they run out",
+             (unsigned long long)r.rlim_cur, (unsigned long long)want);
+    return false;
+}
+
+static enum err open_listeners(struct gateway *g, char *message, size_t cap)
+{
+    struct listen_address a;
+    if (!listen_address_parse(bytes_of(g->config->listen), &a)) {
+        snprintf(message, cap, "listen: '%s' is not an address", g->config->listen);
+        return ERR_SYNTAX;
+    }
+    enum err e = listen_open(&a, (int)g->n_workers, g->fds, message, cap);
+    if (e == ERR_OK)
+        snprintf(g->listen, sizeof g->listen, strchr(a.host, ':') ? "[%s]:%u" : "%s:%u", a.host, a.port);
+    return e;
+}
+
+static enum err open_ledger(struct gateway *g, char *message, size_t cap)
+{
+    struct ledger_options o = {.path = g->config->ledger,
+                               .access_log = g->config->access_log,
+                               .flush_ms = g->config->ledger_flush_ms,
+                               .queue_rows = (uint32_t)g->config->limits.ledger_queue_rows,
+                               .n_rings = g->n_workers};
+    return ledger_open(&o, &g->ledger, message, cap);
+}
+
+static void *run_worker(void *arg)
+{
+    worker_run(arg);
+    return NULL;
+}
+
+static void start_workers(struct gateway *g)
+{
+    uint64_t seed = g->options.seed;
+    if (seed == 0 && getrandom(&seed, sizeof seed, 0) != sizeof seed)
+        seed = 1;
+    for (unsigned i = 0; i < g->n_workers; i++) {
+        struct worker_options o = {.core = i,
+                                   .listen_fd = g->fds[i],
+                                   .config = g->config,
+                                   .registry = g->registry,
+                                   .ledger = g->ledger,
+                                   .seed = seed + i * 0x9e3779b97f4a7c15ULL};
+        g->workers[i] = worker_new(&o);
+    }
+    for (unsigned i = 0; i < g->n_workers; i++)
+        RM_ASSERT(pthread_create(&g->threads[i], NULL, run_worker, g->workers[i]) == 0);
+}
+
+static void release(struct gateway *g)
+{
+    for (unsigned i = 0; i < g->n_workers; i++)
+        if (g->fds[i] >= 0)
+            close(g->fds[i]);
+    if (g->ledger != NULL)
+        ledger_close(g->ledger);
+    config_unref(g->config);
+    registry_free(g->registry);
+    pthread_mutex_destroy(&g->config_lock);
+    mem_free(g);
+}
+
+static void tell_providers_off(const struct config *c)
+{
+    for (size_t i = 0; i < c->n_providers; i++)
+        if (c->providers[i].is_off)
+            LOG(LOG_WARN, "serve", "-", "provider %s is off: %s is empty", c->providers[i].name,
+                c->providers[i].off_variable ? c->providers[i].off_variable : "its key");
+}
+
+enum err gateway_start(const struct gateway_options *o, struct gateway **out, char *message, size_t message_cap)
+{
+    struct gateway *g = mem_zalloc(sizeof *g);
+    char note[200];
+    g->options = *o;
+    pthread_mutex_init(&g->config_lock, NULL);
+    g->config = config_ref(o->config);
+    g->registry = registry_new();
+    g->n_workers = g->config->workers < WORKERS_MAX ? g->config->workers : WORKERS_MAX;
+    for (unsigned i = 0; i < WORKERS_MAX; i++)
+        g->fds[i] = -1;
+    if (!raise_descriptor_limit(2 * g->config->limits.connections + 64, note, sizeof note))
+        LOG(LOG_WARN, "serve", "-", "%s", note);
+    enum err e = snapshot_prepare(g->config, g->registry, message, message_cap);
+    if (e == ERR_OK)
+        e = open_listeners(g, message, message_cap);
+    if (e == ERR_OK)
+        e = open_ledger(g, message, message_cap);
+    if (e != ERR_OK) {
+        release(g);
+        return e;
+    }
+    tell_providers_off(g->config);
+    start_workers(g);
+    *out = g;
+    return ERR_OK;
+}
+
+void gateway_reload(struct gateway *g)
+{
+    struct config *now = NULL;
+    char message[256];
+    if (g->ledger != NULL)
+        ledger_reopen_log(g->ledger);
+    if (g->options.reload == NULL || g->options.reload(g->options.arg, &now) != ERR_OK) {
+        LOG(LOG_ERROR, "serve", "-", "reload: the config has faults; nothing was changed");
+        return;
+    }
+    if (snapshot_prepare(now, g->registry, message, sizeof message) != ERR_OK) {
+        LOG(LOG_ERROR, "serve", "-", "reload: %s; nothing was changed", message);
+        config_unref(now);
+        return;
+    }
+    struct buf differs = {0};
+    config_restart_diff(g->config, now, &differs);
+    if (differs.n > 0)
+        LOG(LOG_WARN, "serve", "-", "reload: these keep their old value until a restart: %s", buf_cstr(&differs));
+    buf_fini(&differs);
+    for (unsigned i = 0; i < g->n_workers; i++)
+        worker_reload(g->workers[i], now);
+    pthread_mutex_lock(&g->config_lock);
+    config_unref(g->config);
+    g->config = now;
+    pthread_mutex_unlock(&g->config_lock);
+    tell_providers_off(now);
+    LOG(LOG_INFO, "serve", "-", "reload: config version %llu is in force", (unsigned long long)now->version);
+}
+
+static uint64_t in_flight(const struct gateway *g)
+{
+    uint64_t n = 0;
+    for (unsigned i = 0; i < g->n_workers; i++)
+        n += worker_in_flight(g->workers[i]);
+    return n;
+}
+
+static void wait_for_flights(const struct gateway *g, bool (*is_urgent)(void))
+{
+    static const struct timespec step = {.tv_nsec = DRAIN_STEP_MS * 1000000L};
+    for (uint32_t ms = 0; ms < g->config->drain_timeout_ms; ms += DRAIN_STEP_MS) {
+        if (in_flight(g) == 0 || (is_urgent != NULL && is_urgent()))
+            return;
+        nanosleep(&step, NULL);
+    }
+}
+
+void gateway_stop(struct gateway *g, bool (*is_urgent)(void))
+{
+    _Atomic unsigned n_cut = 0;
+    LOG(LOG_INFO, "serve", "-", "stopping: %llu requests in flight, drain_timeout %u ms", (unsigned long long)in_flight(g),
+        g->config->drain_timeout_ms);
+    for (unsigned i = 0; i < g->n_workers; i++)
+        worker_drain(g->workers[i]);
+    wait_for_flights(g, is_urgent);
+    for (unsigned i = 0; i < g->n_workers; i++)
+        worker_cut(g->workers[i], &n_cut);
+    for (unsigned i = 0; i < g->n_workers; i++)
+        pthread_join(g->threads[i], NULL);
+    for (unsigned i = 0; i < g->n_workers; i++)
+        worker_free(g->workers[i]);
+    unsigned cut = atomic_load(&n_cut);
+    if (cut > 0)
+        LOG(LOG_WARN, "serve", "-", "stopped: %u requests were cut (outcome drained)", cut);
+    else
+        LOG(LOG_INFO, "serve", "-", "stopped: nothing was cut");
+    release(g);
+}
+
+const char *gateway_listen(const struct gateway *g)
+{
+    return g->listen;
+}
+
+const char *gateway_ledger_path(const struct gateway *g)
+{
+    return g->config->ledger;
+}
+
+struct config *gateway_config(struct gateway *g)
+{
+    pthread_mutex_lock(&g->config_lock);
+    struct config *c = config_ref(g->config);
+    pthread_mutex_unlock(&g->config_lock);
+    return c;
+}
+
+struct registry *gateway_registry(struct gateway *g)
+{
+    return g->registry;
+}
+
+struct ledger *gateway_ledger(struct gateway *g)
+{
+    return g->ledger;
+}
+
+unsigned gateway_n_workers(const struct gateway *g)
+{
+    return g->n_workers;
+}
+
+const struct worker *gateway_worker(const struct gateway *g, unsigned i)
+{
+    return g->workers[i];
+}

@@ -1,0 +1,70 @@
+#include "serve/snapshot.h"
+
+#include "dialect/dialect.h"
+#include "net/tls.h"
+
+#include <stdio.h>
+
+static void release_tls(struct config *c)
+{
+    for (size_t i = 0; i < c->n_providers; i++) {
+        tls_context_unref(c->providers[i].tls);
+        c->providers[i].tls = NULL;
+    }
+}
+
+static bool is_same_store(const struct provider_conf *a, const struct provider_conf *b)
+{
+    if (a->ca_file == NULL || b->ca_file == NULL)
+        return a->ca_file == b->ca_file;
+    return strcmp(a->ca_file, b->ca_file) == 0;
+}
+
+/* One store per CA file, shared; none where no base URL is https. */
+static enum err fill_tls(struct config *c, size_t i, const char **why)
+{
+    struct provider_conf *p = &c->providers[i];
+    if (!p->url.is_tls)
+        return ERR_OK;
+    for (size_t k = 0; k < i; k++)
+        if (c->providers[k].tls != NULL && is_same_store(p, &c->providers[k])) {
+            p->tls = tls_context_ref(c->providers[k].tls);
+            return ERR_OK;
+        }
+    struct tls_context *context = NULL;
+    enum err e = tls_context_new(p->ca_file, &context, why);
+    p->tls = context;
+    return e;
+}
+
+static void fill_vendors(struct config *c)
+{
+    for (size_t i = 0; i < c->n_providers; i++) {
+        struct provider_conf *p = &c->providers[i];
+        if (p->vendor[0] == '\0')
+            p->vendor = arena_dup(&c->arena, vendor_from_host(bytes_of(p->url.host))).p;
+    }
+}
+
+enum err snapshot_prepare(struct config *c, struct registry *registry, char *message, size_t message_cap)
+{
+    const char *why = "";
+    fill_vendors(c);
+    for (size_t i = 0; i < c->n_providers; i++) {
+        enum err e = fill_tls(c, i, &why);
+        if (e != ERR_OK) {
+            snprintf(message, message_cap, "provider %s: %s: %s", c->providers[i].name,
+                     c->providers[i].ca_file ? c->providers[i].ca_file : "system certificates", why);
+            release_tls(c);
+            return e;
+        }
+    }
+    enum err e = plan_bind(registry, c);
+    if (e != ERR_OK) {
+        snprintf(message, message_cap, "more targets than this process can follow (%d)", REGISTRY_TARGETS_MAX);
+        release_tls(c);
+        return e;
+    }
+    c->on_free = release_tls;
+    return ERR_OK;
+}

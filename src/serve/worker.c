@@ -1,0 +1,278 @@
+#include "serve/worker.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "codec/json_write.h"
+#include "net/listen.h"
+#include "serve/flight.h"
+#include "serve/standby.h"
+
+#include <unistd.h>
+
+enum { ACCEPT_PAUSE_US = 100000, ACCEPTS_PER_EVENT = 64 };
+
+/* ---- what the front asks of us ---- */
+
+static void on_call(struct client_call *c, void *arg)
+{
+    flight_start(arg, c);
+}
+
+static void on_gone(struct client_call *c, bool is_stall, void *arg)
+{
+    (void)arg;
+    if (c->owner != NULL)
+        flight_client_gone(c->owner, is_stall);
+}
+
+static void on_writable(struct client_call *c, void *arg)
+{
+    (void)arg;
+    if (c->owner != NULL)
+        flight_writable(c->owner);
+}
+
+static struct config *current_config(void *arg)
+{
+    return ((struct worker *)arg)->config;
+}
+
+static uint64_t new_id(void *arg)
+{
+    struct worker *w = arg;
+    return ledger_new_id(loop_wall_ms(w->loop), w->core, &w->id_counter);
+}
+
+static void on_refused(const struct request_record *rec, void *arg)
+{
+    struct worker *w = arg;
+    stats_add(&w->stats.refused, 1);
+    if (w->ring != NULL)
+        (void)ledger_put(w->ring, rec);
+}
+
+/* What /readyz tells: draining, the ledger's state, providers that are off for want of a key. */
+static void tell_ready(struct front_ready *out, struct arena *a, void *arg)
+{
+    struct worker *w = arg;
+    struct ledger_stats ledger = {0};
+    if (w->ledger != NULL)
+        ledger_stats(w->ledger, &ledger);
+    struct buf text = {0};
+    struct json_writer j;
+    jw_init(&j, &text);
+    jw_object(&j);
+    jw_key(&j, "status");
+    jw_cstr(&j, w->is_draining ? "draining" : ledger.is_degraded ? "degraded" : "ready");
+    jw_key(&j, "ledger");
+    jw_cstr(&j, w->ledger == NULL ? "off" : ledger.is_degraded ? "degraded" : "ok");
+    jw_key(&j, "providers_off");
+    jw_array(&j);
+    for (size_t i = 0; i < w->config->n_providers; i++)
+        if (w->config->providers[i].is_off)
+            jw_cstr(&j, w->config->providers[i].name);
+    jw_end(&j);
+    jw_end(&j);
+    out->is_draining = w->is_draining;
+    out->is_degraded = ledger.is_degraded;
+    out->text = arena_dup(a, buf_bytes(&text)).p;
+    buf_fini(&text);
+}
+
+/* ---- accepting ---- */
+
+static void resume_accepting(struct timer *t)
+{
+    struct worker *w = RM_CONTAINER(t, struct worker, accept_pause);
+    if (!w->is_draining && watch_add(w->loop, &w->listener) != ERR_OK)
+        timer_arm(w->loop, t, loop_now_us(w->loop) + ACCEPT_PAUSE_US);
+}
+
+static void pause_accepting(struct worker *w)
+{
+    LOG(LOG_WARN, "serve", "-", "out of descriptors: accepting is paused; raise the limit (ulimit -n)");
+    watch_del(w->loop, &w->listener);
+    timer_arm(w->loop, &w->accept_pause, loop_now_us(w->loop) + ACCEPT_PAUSE_US);
+}
+
+static void on_listener(struct watch *watch, unsigned ready)
+{
+    (void)ready;
+    struct worker *w = RM_CONTAINER(watch, struct worker, listener);
+    for (int i = 0; i < ACCEPTS_PER_EVENT; i++) {
+        int fd = listen_accept(watch->fd);
+        if (fd == -2)
+            pause_accepting(w);
+        if (fd < 0)
+            return;
+        struct stream *s;
+        if (stream_accept(w->loop, fd, &s) == ERR_OK)
+            front_accept(w->front, s);
+    }
+}
+
+/* ---- life ---- */
+
+static struct server_limits limits_of(const struct config *c)
+{
+    const struct limits_conf *l = &c->limits;
+    uint32_t share = c->workers > 0 ? c->workers : 1;
+    return (struct server_limits){.head = {.bytes = l->header_bytes, .fields = l->headers},
+                                  .body_bytes = l->body_bytes,
+                                  .memory_bytes = l->memory / share,
+                                  .head_timeout_ms = (uint32_t)l->head_timeout_ms,
+                                  .body_timeout_ms = (uint32_t)l->body_timeout_ms,
+                                  .client_idle_ms = (uint32_t)l->client_idle_ms,
+                                  .client_stall_ms = (uint32_t)l->client_stall_ms,
+                                  .requests_per_connection = (uint32_t)l->requests_per_connection,
+                                  .connections = (uint32_t)((l->connections + share - 1) / share)};
+}
+
+static void fit_routes(struct worker *w)
+{
+    mem_free(w->route_used_us);
+    w->n_route_used = w->config->n_routes;
+    w->route_used_us = mem_zalloc(w->n_route_used * sizeof *w->route_used_us);
+}
+
+struct worker *worker_new(const struct worker_options *o)
+{
+    static const struct front_handler handler = {.on_call = on_call,
+                                                 .on_gone = on_gone,
+                                                 .on_writable = on_writable,
+                                                 .ready = tell_ready,
+                                                 .config = current_config,
+                                                 .new_id = new_id,
+                                                 .on_refused = on_refused};
+    /* stats begin a cache line of their own */
+    struct worker *w = mem_zalloc(sizeof *w);
+    w->core = o->core;
+    w->config = config_ref(o->config);
+    w->registry = o->registry;
+    w->ledger = o->ledger;
+    w->ring = o->ledger ? ledger_ring(o->ledger, o->core) : NULL;
+    w->rng.state = o->seed;
+    w->env = (struct relay_env){.registry = w->registry, .rng = &w->rng};
+    list_init(&w->flights);
+    list_init(&w->probes);
+    w->loop = loop_new();
+    w->resolver = resolver_new(w->loop, o->config->resolver_is_system ? RESOLVER_SYSTEM : RESOLVER_CARES);
+    w->upstream = upstream_new(w->loop, w->resolver);
+    struct server_limits limits = limits_of(w->config);
+    w->front = front_new(w->loop, &limits, &handler, w);
+    w->listener = (struct watch){.fn = on_listener, .fd = o->listen_fd, .is_level = true};
+    w->accept_pause.fn = resume_accepting;
+    fit_routes(w);
+    standby_init(w);
+    return w;
+}
+
+void worker_run(struct worker *w)
+{
+    if (watch_add(w->loop, &w->listener) != ERR_OK)
+        LOG(LOG_ERROR, "serve", "-", "cannot watch the listener");
+    loop_run(w->loop);
+}
+
+uint64_t worker_in_flight(const struct worker *w)
+{
+    return atomic_load_explicit(&w->stats.in_flight, memory_order_relaxed);
+}
+
+/* ---- orders from the main thread ---- */
+
+struct order {
+    struct mail mail;
+    struct worker *worker;
+    struct config *config;
+    _Atomic unsigned *n_cut;
+};
+
+static void send_order(struct worker *w, void (*fn)(struct mail *), struct config *config, _Atomic unsigned *n_cut)
+{
+    struct order *o = mem_zalloc(sizeof *o);
+    o->mail.fn = fn;
+    o->worker = w;
+    o->config = config;
+    o->n_cut = n_cut;
+    loop_mail(w->loop, &o->mail);
+}
+
+static void do_reload(struct mail *m)
+{
+    struct order *o = RM_CONTAINER(m, struct order, mail);
+    struct worker *w = o->worker;
+    struct config *old = w->config;
+    w->config = o->config;
+    struct server_limits limits = limits_of(w->config);
+    front_set_limits(w->front, &limits);
+    fit_routes(w);
+    upstream_prune(w->upstream, w->config);
+    standby_reload(w);
+    config_unref(old);
+    mem_free(o);
+}
+
+void worker_reload(struct worker *w, struct config *now)
+{
+    send_order(w, do_reload, config_ref(now), NULL);
+}
+
+static void do_drain(struct mail *m)
+{
+    struct order *o = RM_CONTAINER(m, struct order, mail);
+    struct worker *w = o->worker;
+    if (!w->is_draining) {
+        w->is_draining = true;
+        timer_cancel(w->loop, &w->accept_pause);
+        watch_del(w->loop, &w->listener);
+        front_drain(w->front);
+        standby_stop(w);
+    }
+    mem_free(o);
+}
+
+void worker_drain(struct worker *w)
+{
+    send_order(w, do_drain, NULL, NULL);
+}
+
+static void do_cut(struct mail *m)
+{
+    struct order *o = RM_CONTAINER(m, struct order, mail);
+    struct worker *w = o->worker;
+    while (!list_is_empty(&w->flights)) {
+        struct flight *f = flight_of_node(w->flights.next);
+        if (o->n_cut != NULL)
+            atomic_fetch_add(o->n_cut, 1);
+        flight_drain(f);
+    }
+    front_close(w->front);
+    standby_stop(w);
+    upstream_prune(w->upstream, NULL);
+    loop_stop(w->loop);
+    mem_free(o);
+}
+
+void worker_cut(struct worker *w, _Atomic unsigned *n_cut)
+{
+    send_order(w, do_cut, NULL, n_cut);
+}
+
+void worker_free(struct worker *w)
+{
+    if (w == NULL)
+        return;
+    for (int i = 0; i < 4; i++)
+        loop_turn(w->loop, 0);
+    timer_cancel(w->loop, &w->accept_pause);
+    timer_cancel(w->loop, &w->standby_timer);
+    front_free(w->front);
+    upstream_free(w->upstream);
+    resolver_free(w->resolver);
+    loop_turn(w->loop, 0);
+    loop_free(w->loop);
+    config_unref(w->config);
+    mem_free(w->route_used_us);
+    mem_free(w);
+}

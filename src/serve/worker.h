@@ -1,0 +1,60 @@
+/* One core's worker: its loop, client side, provider side, and the requests in flight between them. */
+#ifndef RM_SERVE_WORKER_H
+#define RM_SERVE_WORKER_H
+
+#include "base/list.h"
+#include "front/front.h"
+#include "ledger/ledger.h"
+#include "relay/relay.h"
+#include "serve/stats.h"
+#include "upstream/upstream.h"
+
+struct worker_options {
+    unsigned core;
+    int listen_fd;             /* owned by the caller */
+    struct config *config;     /* one reference is taken */
+    struct registry *registry;
+    struct ledger *ledger;     /* may be NULL */
+    uint64_t seed;
+};
+
+struct worker {
+    unsigned core;
+    struct loop *loop;
+    struct resolver *resolver;
+    struct upstream *upstream;
+    struct front *front;
+    struct config *config;     /* current snapshot */
+    struct registry *registry;
+    struct ledger *ledger;
+    struct ledger_ring *ring;  /* NULL without a ledger */
+    struct rng rng;
+    struct relay_env env;
+    struct list flights;
+    uint32_t id_counter;
+    bool is_draining;
+    struct watch listener;
+    struct timer accept_pause; /* out of descriptors: accepting is paused */
+    struct timer standby_timer;
+    uint64_t *route_used_us;   /* by route index: last request on this core; 0 = none */
+    size_t n_route_used;
+    struct list probes;        /* keepalives under way */
+    struct stats stats;
+};
+
+/* Builds the worker; it accepts once worker_run is called. */
+struct worker *worker_new(const struct worker_options *o);
+/* Runs its loop on the calling thread until worker_stop. */
+void worker_run(struct worker *w);
+/* Any thread: swaps the snapshot (one reference is taken at once). */
+void worker_reload(struct worker *w, struct config *now);
+/* Any thread: stop accepting, close idle connections. */
+void worker_drain(struct worker *w);
+/* Any thread: cut what is still in flight, then stop the loop. n_cut (may be NULL) is increased by the number of cut requests. */
+void worker_cut(struct worker *w, _Atomic unsigned *n_cut);
+/* Requests in flight. Any thread. */
+uint64_t worker_in_flight(const struct worker *w);
+/* After worker_run has returned. */
+void worker_free(struct worker *w);
+
+#endif
