@@ -14,7 +14,8 @@ enum err price_book_parse(struct bytes text, struct price_book **out, const char
 void price_book_free(struct price_book *b);
 /* The book that is compiled in from data/prices.json. Never fails (asserted). */
 struct price_book *price_book_builtin(void);
-/* "provider/model", then "vendor/model", then "model"; on day `wall_ms` (validity spans). NULL = unknown. */
+/* "provider/model", then "vendor/model", then "model"; on day `wall_ms` (validity spans). NULL = unknown. A bare name
+ * of an entry that names its vendor (the maker) does not match another known vendor: a reseller's price is his own. */
 const struct price *price_find(const struct price_book *b, const char *provider, const char *vendor, const char *model,
                                int64_t wall_ms);
 size_t price_book_n(const struct price_book *b);

@@ -1,0 +1,10 @@
+/* data/prices.json as compiled in by tools/embed.py; a NUL follows the bytes. */
+#ifndef RM_PRICE_BUILTIN_H
+#define RM_PRICE_BUILTIN_H
+
+#include <stddef.h>
+
+extern const unsigned char price_data[];
+extern const size_t price_data_n;
+
+#endif
