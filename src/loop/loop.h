@@ -23,8 +23,10 @@ struct timer {
     uint64_t at_us; /* 0 = not armed */
     uint32_t index; /* place in the loop's heap + 1; the loop's own */
 };
-/* A descriptor's owner. `ready` has LOOP_READ and/or LOOP_WRITE; errors and hang-ups set both. */
-enum { LOOP_READ = 1, LOOP_WRITE = 2 };
+/* A descriptor's owner. `ready` has LOOP_READ and/or LOOP_WRITE; errors and hang-ups set both. LOOP_HANGUP comes
+ * besides when the peer has finished sending or the connection is broken: a read then ends in EOF or an error without
+ * another edge. */
+enum { LOOP_READ = 1, LOOP_WRITE = 2, LOOP_HANGUP = 4 };
 struct watch {
     void (*fn)(struct watch *w, unsigned ready);
     int fd;        /* -1 = not registered */

@@ -1,0 +1,189 @@
+/* The real loop: epoll, edge-triggered, one registration per descriptor for its whole life.
+ *
+ * epoll hands out up to EVENTS_MAX events at a time; they are called one after another, and a watch that is deleted
+ * meanwhile is struck from the rest of the batch. Other threads wake the loop through an eventfd, which is a watch like
+ * any other. A wait is rounded up to a whole millisecond: a timer is never early, and at most 1 ms late. */
+#include "loop/loop.h"
+
+#include "base/mem.h"
+#include "loop/turn.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { EVENTS_MAX = 256 };
+#define WAIT_MAX_US (UINT64_C(3600) * 1000000)
+
+struct loop {
+    struct turn turn; /* first: turn.c relies on it */
+    int epoll_fd;
+    int wake_fd; /* written from any thread, hence apart from the watch */
+    struct watch wake;
+    size_t n_watches;
+    _Atomic bool stops;
+    int n_events, next_event; /* the batch being called: [next_event, n_events) is still to come */
+    struct epoll_event events[EVENTS_MAX];
+};
+_Static_assert(offsetof(struct loop, turn) == 0, "turn.c takes a loop for its turn");
+
+static uint64_t clock_read_us(clockid_t id)
+{
+    struct timespec ts;
+    clock_gettime(id, &ts);
+    return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+uint64_t loop_clock_us(void)
+{
+    return clock_read_us(CLOCK_MONOTONIC);
+}
+
+int64_t loop_wall_ms(const struct loop *l)
+{
+    return (int64_t)(clock_read_us(CLOCK_REALTIME) / 1000);
+}
+
+static void on_wake(struct watch *w, unsigned ready)
+{
+    struct loop *l = RM_CONTAINER(w, struct loop, wake);
+    uint64_t count;
+    /* Emptied first: mail that comes after the exchange in turn_deliver writes again. */
+    ssize_t n = read(l->wake_fd, &count, sizeof count);
+    (void)n;
+    turn_deliver(&l->turn);
+}
+
+static void wake(struct loop *l)
+{
+    uint64_t one = 1;
+    ssize_t n = write(l->wake_fd, &one, sizeof one);
+    (void)n; /* EAGAIN: the counter is full, so it wakes anyway */
+}
+
+struct loop *loop_new(void)
+{
+    struct loop *l = mem_zalloc(sizeof *l);
+    turn_init(&l->turn, loop_clock_us());
+    l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    RM_ASSERT(l->epoll_fd >= 0 && l->wake_fd >= 0);
+    l->wake = (struct watch){.fn = on_wake, .fd = l->wake_fd, .is_level = true};
+    enum err e = watch_add(l, &l->wake);
+    RM_ASSERT(e == ERR_OK);
+    return l;
+}
+
+void loop_free(struct loop *l)
+{
+    if (l == NULL)
+        return;
+    turn_fini(&l->turn);
+    watch_del(l, &l->wake);
+    RM_ASSERT(l->n_watches == 0);
+    close(l->wake_fd);
+    close(l->epoll_fd);
+    mem_free(l);
+}
+
+enum err watch_add(struct loop *l, struct watch *w)
+{
+    struct epoll_event ev = {.events = EPOLLIN, .data.ptr = w};
+    RM_ASSERT(w->fn != NULL && w->fd >= 0);
+    if (!w->is_level)
+        ev.events |= EPOLLOUT | EPOLLRDHUP | EPOLLET;
+    if (epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, w->fd, &ev) != 0) {
+        w->fd = -1;
+        return ERR_IO;
+    }
+    l->n_watches++;
+    return ERR_OK;
+}
+
+void watch_del(struct loop *l, struct watch *w)
+{
+    if (w->fd < 0)
+        return;
+    epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL);
+    w->fd = -1;
+    l->n_watches--;
+    for (int i = l->next_event; i < l->n_events; i++)
+        if (l->events[i].data.ptr == w)
+            l->events[i].data.ptr = NULL;
+}
+
+static unsigned ready_bits(uint32_t events)
+{
+    unsigned ready = 0;
+    if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+        ready |= LOOP_READ;
+    if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
+        ready |= LOOP_WRITE;
+    if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+        ready |= LOOP_HANGUP;
+    return ready;
+}
+
+static void call_ready(struct loop *l)
+{
+    while (l->next_event < l->n_events) {
+        const struct epoll_event *ev = &l->events[l->next_event++];
+        struct watch *w = ev->data.ptr;
+        if (w != NULL)
+            w->fn(w, ready_bits(ev->events));
+    }
+    l->n_events = l->next_event = 0;
+}
+
+/* Whole milliseconds that epoll may wait. */
+static int wait_ms(struct loop *l, uint64_t max_wait_us)
+{
+    uint64_t wait_us = max_wait_us < WAIT_MAX_US ? max_wait_us : WAIT_MAX_US;
+    uint64_t next_us = timers_next_us(&l->turn.timers);
+    if (wait_us == 0 || turn_is_pressing(&l->turn))
+        return 0;
+    if (next_us != UINT64_MAX) {
+        uint64_t clock_us = loop_clock_us();
+        /* The next turn's clock is one more than this one's at least, hence + 1. */
+        if (next_us <= clock_us + 1)
+            return 0;
+        if (next_us - clock_us < wait_us)
+            wait_us = next_us - clock_us;
+    }
+    return (int)((wait_us + 999) / 1000);
+}
+
+void loop_turn(struct loop *l, uint64_t max_wait_us)
+{
+    RM_ASSERT(l->n_events == 0); /* turns do not nest */
+    int n = epoll_wait(l->epoll_fd, l->events, EVENTS_MAX, wait_ms(l, max_wait_us));
+    RM_ASSERT(n >= 0 || errno == EINTR);
+    l->n_events = n > 0 ? n : 0;
+    uint64_t clock_us = loop_clock_us();
+    l->turn.now_us = clock_us > l->turn.now_us ? clock_us : l->turn.now_us + 1;
+    turn_fire(&l->turn);
+    call_ready(l);
+    turn_finish(&l->turn);
+}
+
+void loop_run(struct loop *l)
+{
+    while (!atomic_load_explicit(&l->stops, memory_order_acquire))
+        loop_turn(l, UINT64_MAX);
+    atomic_store_explicit(&l->stops, false, memory_order_release);
+}
+
+void loop_stop(struct loop *l)
+{
+    atomic_store_explicit(&l->stops, true, memory_order_release);
+    wake(l);
+}
+
+void loop_mail(struct loop *l, struct mail *m)
+{
+    RM_ASSERT(m->fn != NULL);
+    if (turn_mail(&l->turn, m))
+        wake(l);
+}
