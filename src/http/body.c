@@ -1,0 +1,207 @@
+/* Bodies: a small state machine that walks framed bytes and hands out the payload as views, so that nothing is copied
+ * and any split gives the same bytes. Chunked coding is read strictly (RFC 9112 7.1): hexadecimal digits only, CRLF
+ * everywhere. Extensions and trailers are walked over and bounded; nobody reads them. */
+#include "http/body.h"
+
+#include "base/check.h"
+
+enum body_state {
+    CHUNK_SIZE,    /* digits */
+    CHUNK_EXT,     /* after ';' */
+    CHUNK_SIZE_LF, /* CR was seen */
+    CHUNK_DATA,
+    CHUNK_DATA_CR,
+    CHUNK_DATA_LF,
+    TRAILER_START, /* at the beginning of a trailer line */
+    TRAILER_LINE,
+    TRAILER_LF,
+    LAST_LF,
+    BODY_WHOLE,
+    BODY_BROKEN
+};
+enum { LINE_BYTES_MAX = 8192, SIZE_DIGITS_MAX = 16 };
+
+void body_init(struct body_reader *b, enum framing framing, uint64_t content_length)
+{
+    *b = (struct body_reader){.framing = framing, .left = framing == FRAMING_LENGTH ? content_length : 0};
+}
+
+static int hex_digit(unsigned char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+static void add_digit(struct body_reader *b, int digit)
+{
+    bool is_over = b->digits == SIZE_DIGITS_MAX || (b->size >> 60) != 0;
+    b->digits++;
+    b->size = b->size << 4 | (uint64_t)digit;
+    b->state = is_over ? BODY_BROKEN : CHUNK_SIZE;
+}
+
+static void read_size(struct body_reader *b, unsigned char c)
+{
+    int digit = hex_digit(c);
+    if (digit >= 0)
+        add_digit(b, digit);
+    else if (b->digits == 0)
+        b->state = BODY_BROKEN;
+    else if (c == ';')
+        b->state = CHUNK_EXT;
+    else
+        b->state = c == '\r' ? CHUNK_SIZE_LF : BODY_BROKEN;
+}
+
+static void begin_chunk(struct body_reader *b, unsigned char c)
+{
+    b->left = b->size;
+    b->state = c != '\n' ? BODY_BROKEN : b->size == 0 ? TRAILER_START : CHUNK_DATA;
+    b->size = 0;
+    b->digits = 0;
+    b->line_bytes = 0;
+}
+
+/* One byte of an extension or trailer line; `after` is where its CR leads. */
+static void read_line(struct body_reader *b, unsigned char c, enum body_state after)
+{
+    bool is_text = c == '\t' || (c >= 0x20 && c != 0x7f);
+    if (++b->line_bytes > LINE_BYTES_MAX || (!is_text && c != '\r'))
+        b->state = BODY_BROKEN;
+    else if (c == '\r')
+        b->state = (uint8_t)after;
+}
+
+static void read_trailer_start(struct body_reader *b, unsigned char c)
+{
+    b->state = TRAILER_LINE;
+    if (c == ' ' || c == '\t' || c == ':')
+        b->state = BODY_BROKEN;
+    else
+        read_line(b, c, LAST_LF);
+}
+
+/* One byte of chunk framing. */
+static void step(struct body_reader *b, unsigned char c)
+{
+    switch ((enum body_state)b->state) {
+    case CHUNK_SIZE:
+        read_size(b, c);
+        return;
+    case CHUNK_EXT:
+        read_line(b, c, CHUNK_SIZE_LF);
+        return;
+    case CHUNK_SIZE_LF:
+        begin_chunk(b, c);
+        return;
+    case CHUNK_DATA_CR:
+        b->state = c == '\r' ? CHUNK_DATA_LF : BODY_BROKEN;
+        return;
+    case CHUNK_DATA_LF:
+        b->state = c == '\n' ? CHUNK_SIZE : BODY_BROKEN;
+        return;
+    case TRAILER_START:
+        read_trailer_start(b, c);
+        return;
+    case TRAILER_LINE:
+        read_line(b, c, TRAILER_LF);
+        return;
+    case TRAILER_LF:
+        b->state = c == '\n' ? TRAILER_START : BODY_BROKEN;
+        return;
+    case LAST_LF:
+        b->state = c == '\n' ? BODY_WHOLE : BODY_BROKEN;
+        return;
+    case CHUNK_DATA:
+    case BODY_WHOLE:
+    case BODY_BROKEN:
+        break;
+    }
+    RM_UNREACHABLE();
+}
+
+static struct bytes take(struct bytes *in, size_t n)
+{
+    struct bytes out = {in->p, n};
+    in->p += n;
+    in->n -= n;
+    return out;
+}
+
+static enum body_result next_chunked(struct body_reader *b, struct bytes *in, struct bytes *out)
+{
+    while (in->n > 0 && b->state != BODY_WHOLE && b->state != BODY_BROKEN) {
+        if (b->state == CHUNK_DATA) {
+            *out = take(in, b->left < in->n ? (size_t)b->left : in->n);
+            b->left -= out->n;
+            b->state = b->left == 0 ? CHUNK_DATA_CR : CHUNK_DATA;
+            return BODY_DATA;
+        }
+        step(b, (unsigned char)take(in, 1).p[0]);
+    }
+    return b->state == BODY_WHOLE ? BODY_END : b->state == BODY_BROKEN ? BODY_BAD : BODY_MORE;
+}
+
+static enum body_result next_of_length(struct body_reader *b, struct bytes *in, struct bytes *out)
+{
+    if (b->left == 0)
+        return BODY_END;
+    if (in->n == 0)
+        return BODY_MORE;
+    *out = take(in, b->left < in->n ? (size_t)b->left : in->n);
+    b->left -= out->n;
+    return BODY_DATA;
+}
+
+enum body_result body_next(struct body_reader *b, struct bytes *in, struct bytes *out)
+{
+    *out = (struct bytes){0};
+    switch (b->framing) {
+    case FRAMING_NONE:
+        return BODY_END;
+    case FRAMING_LENGTH:
+        return next_of_length(b, in, out);
+    case FRAMING_CHUNKED:
+        return next_chunked(b, in, out);
+    case FRAMING_UNTIL_CLOSE:
+        if (in->n == 0)
+            return BODY_MORE;
+        *out = take(in, in->n);
+        return BODY_DATA;
+    }
+    RM_UNREACHABLE();
+    return BODY_BAD;
+}
+
+bool body_is_whole_at_close(const struct body_reader *b)
+{
+    switch (b->framing) {
+    case FRAMING_NONE:
+    case FRAMING_UNTIL_CLOSE:
+        return true;
+    case FRAMING_LENGTH:
+        return b->left == 0;
+    case FRAMING_CHUNKED:
+        return b->state == BODY_WHOLE;
+    }
+    return false;
+}
+
+size_t body_chunk_head(char *out, size_t n)
+{
+    char digits[SIZE_DIGITS_MAX];
+    size_t n_digits = 0;
+    RM_ASSERT(n > 0);
+    for (uint64_t v = n; v > 0; v >>= 4)
+        digits[n_digits++] = "0123456789abcdef"[v & 15];
+    for (size_t i = 0; i < n_digits; i++)
+        out[i] = digits[n_digits - 1 - i];
+    out[n_digits] = '\r';
+    out[n_digits + 1] = '\n';
+    return n_digits + 2;
+}

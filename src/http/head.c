@@ -1,0 +1,489 @@
+/* Heads, in two passes over the same bytes. The first walks them line by line and takes nothing that two parsers could
+ * read in two ways: line ends are CRLF, no control bytes, no folded line, the limits hold. It stops at the first
+ * offence, so a prefix never says something else than the whole. The second gives the head to llhttp, which knows the
+ * grammar; what frames the body is then decided here from the fields alone (RFC 9112 6.3), because that is where
+ * smuggling lives.
+ *
+ * Empty lines before a request line are skipped (RFC 9112 2.2), a few of them. */
+#include "http/head.h"
+
+#include <llhttp.h>
+
+enum { EMPTY_LINES_MAX = 4 };
+
+struct parse {
+    llhttp_t llhttp;
+    struct head *out;
+    size_t cap;
+    bool is_complete;
+};
+
+/* ---- first pass: the lines ---- */
+
+struct walk {
+    const char *p;
+    size_t n, at; /* the input, and the byte being looked at */
+    size_t start; /* of the start line */
+    size_t n_lines;
+    const char *why;
+};
+
+static bool is_text_byte(unsigned char c)
+{
+    return c == '\t' || (c >= 0x20 && c != 0x7f);
+}
+
+/* Moves over one line. HEAD_OK: *end is the line's end, at stands after CRLF. */
+static enum head_result walk_line(struct walk *w, size_t limit, size_t *end)
+{
+    for (size_t i = w->at; i < w->n; i++) {
+        unsigned char c = (unsigned char)w->p[i];
+        if (i >= limit)
+            return HEAD_TOO_LARGE;
+        if (is_text_byte(c))
+            continue;
+        if (c != '\r') {
+            w->why = c == '\n' ? "a line ends with a bare LF" : "a control character stands in the head";
+            return HEAD_BAD;
+        }
+        if (i + 1 >= w->n)
+            return i + 1 >= limit ? HEAD_TOO_LARGE : HEAD_MORE;
+        if (i + 1 >= limit)
+            return HEAD_TOO_LARGE;
+        if (w->p[i + 1] != '\n') {
+            w->why = "a bare CR stands in the head";
+            return HEAD_BAD;
+        }
+        *end = i;
+        w->at = i + 2;
+        return HEAD_OK;
+    }
+    return w->n >= limit ? HEAD_TOO_LARGE : HEAD_MORE;
+}
+
+/* The colon of a field line directly follows its name, and the line does not start with a blank (obs-fold). */
+static bool field_line_is_sound(struct walk *w, struct bytes line)
+{
+    size_t colon = bytes_find_byte(line, ':');
+    if (line.p[0] == ' ' || line.p[0] == '\t')
+        w->why = "a folded header line";
+    else if (colon == SIZE_MAX || colon == 0)
+        w->why = "a header line without a name";
+    else if (line.p[colon - 1] == ' ' || line.p[colon - 1] == '\t')
+        w->why = "a blank before the colon of a header";
+    else
+        return true;
+    return false;
+}
+
+/* "HTTP/1.x": HEAD_OK; "HTTP/2.0" and the like: HEAD_VERSION; anything else: HEAD_BAD. */
+static enum head_result check_version(struct walk *w, struct bytes v, unsigned *minor)
+{
+    if (v.n != 8 || memcmp(v.p, "HTTP/", 5) != 0 || v.p[5] < '0' || v.p[5] > '9' || v.p[6] != '.' || v.p[7] < '0' ||
+        v.p[7] > '9') {
+        w->why = "the start line names no HTTP version";
+        return HEAD_BAD;
+    }
+    if (v.p[5] != '1' || v.p[7] > '1') {
+        w->why = "only HTTP/1.0 and HTTP/1.1 are spoken here";
+        return HEAD_VERSION;
+    }
+    *minor = (unsigned)(v.p[7] - '0');
+    return HEAD_OK;
+}
+
+static enum head_result check_request_line(struct walk *w, struct bytes line, struct head *out)
+{
+    size_t first = bytes_find_byte(line, ' ');
+    struct bytes rest = first == SIZE_MAX ? (struct bytes){0} : bytes_slice(line, first + 1, line.n);
+    size_t second = bytes_find_byte(rest, ' ');
+    if (first == SIZE_MAX || second == SIZE_MAX || first == 0 || second == 0) {
+        w->why = "the request line is malformed";
+        return HEAD_BAD;
+    }
+    out->method = bytes_slice(line, 0, first);
+    out->target = bytes_slice(rest, 0, second);
+    for (size_t i = 0; i < out->target.n; i++) {
+        unsigned char c = (unsigned char)out->target.p[i];
+        if (c <= 0x20 || c >= 0x7f || c == '#') {
+            w->why = "the request target holds a forbidden character";
+            return HEAD_BAD;
+        }
+    }
+    return check_version(w, bytes_slice(rest, second + 1, rest.n), &out->minor);
+}
+
+/* The status must be three digits followed by a blank or nothing (RFC 9112 4; the blank is often left out). */
+static enum head_result check_status_line(struct walk *w, struct bytes line, struct head *out)
+{
+    enum head_result r = check_version(w, bytes_slice(line, 0, 8), &out->minor);
+    if (r != HEAD_OK)
+        return r;
+    uint64_t status = 0;
+    if (line.n < 12 || line.p[8] != ' ' || !bytes_to_u64(bytes_slice(line, 9, 12), &status) || status < 100 ||
+        (line.n > 12 && line.p[12] != ' ')) {
+        w->why = "the status line is malformed";
+        return HEAD_BAD;
+    }
+    out->status = (uint16_t)status;
+    return HEAD_OK;
+}
+
+/* What is not HTTP at all need not wait for a line end: a response starts with "HTTP/". */
+static bool begins_as_response(struct bytes in)
+{
+    struct bytes word = BYTES("HTTP/");
+    size_t n = in.n < word.n ? in.n : word.n;
+    return n == 0 || memcmp(in.p, word.p, n) == 0;
+}
+
+static enum head_result walk_start_line(struct walk *w, enum head_kind kind, size_t limit, struct head *out)
+{
+    size_t end = 0;
+    for (int n_empty = 0;; n_empty++) {
+        w->start = w->at;
+        enum head_result r = walk_line(w, limit, &end);
+        if (r != HEAD_OK)
+            return r;
+        if (end != w->start)
+            break;
+        if (kind == HEAD_RESPONSE || n_empty == EMPTY_LINES_MAX) {
+            w->why = "an empty line instead of a start line";
+            return HEAD_BAD;
+        }
+    }
+    struct bytes line = {w->p + w->start, end - w->start};
+    return kind == HEAD_REQUEST ? check_request_line(w, line, out) : check_status_line(w, line, out);
+}
+
+static enum head_result walk_head(struct walk *w, enum head_kind kind, const struct head_limits *limits,
+                                  struct head *out)
+{
+    enum head_result r = walk_start_line(w, kind, limits->bytes, out);
+    while (r == HEAD_OK) {
+        size_t from = w->at, end = 0;
+        r = walk_line(w, limits->bytes, &end);
+        if (r != HEAD_OK)
+            break;
+        if (end == from)
+            return HEAD_OK;
+        if (++w->n_lines > limits->fields)
+            return HEAD_TOO_LARGE;
+        if (!field_line_is_sound(w, (struct bytes){w->p + from, end - from}))
+            return HEAD_BAD;
+    }
+    return r;
+}
+
+/* ---- second pass: llhttp ---- */
+
+static int on_field(llhttp_t *l, const char *at, size_t n)
+{
+    struct parse *p = l->data;
+    struct fields *f = &p->out->fields;
+    if (f->n == p->cap)
+        return -1;
+    f->v[f->n++] = (struct field){.name = {at, n}, .value = {at, 0}};
+    return 0;
+}
+
+static int on_value(llhttp_t *l, const char *at, size_t n)
+{
+    struct parse *p = l->data;
+    struct fields *f = &p->out->fields;
+    if (f->n == 0)
+        return -1;
+    f->v[f->n - 1].value = bytes_trim((struct bytes){at, n});
+    return 0;
+}
+
+static int on_head_complete(llhttp_t *l)
+{
+    struct parse *p = l->data;
+    p->is_complete = true;
+    return HPE_PAUSED;
+}
+
+static const llhttp_settings_t settings = {
+    .on_header_field = on_field,
+    .on_header_value = on_value,
+    .on_headers_complete = on_head_complete,
+};
+
+static bool run_llhttp(struct bytes in, enum head_kind kind, size_t n_lines, struct arena *arena, struct head *out,
+                       const char **why)
+{
+    struct parse p = {.out = out, .cap = n_lines};
+    out->fields.v = ARENA_ARRAY(arena, struct field, n_lines + 1);
+    llhttp_init(&p.llhttp, kind == HEAD_REQUEST ? HTTP_REQUEST : HTTP_RESPONSE, &settings);
+    p.llhttp.data = &p;
+    llhttp_errno_t e = llhttp_execute(&p.llhttp, in.p, in.n);
+    if (p.is_complete && out->fields.n == n_lines && (e == HPE_OK || e == HPE_PAUSED || e == HPE_PAUSED_UPGRADE))
+        return true;
+    const char *reason = llhttp_get_error_reason(&p.llhttp); /* static text */
+    *why = reason && reason[0] ? reason : "the head is malformed";
+    return false;
+}
+
+/* ---- what the fields mean ---- */
+
+/* Is `token` in a comma-separated list, over all fields of that name? */
+static bool list_has(const struct fields *f, const char *name, const char *token)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        if (!bytes_eq_nocase(f->v[i].name, bytes_of(name)))
+            continue;
+        struct bytes rest = f->v[i].value;
+        while (rest.n > 0)
+            if (bytes_eq_nocase(bytes_trim(bytes_cut(&rest, ',')), bytes_of(token)))
+                return true;
+    }
+    return false;
+}
+
+static enum head_result read_framing(struct head *h, enum head_kind kind, const char **why)
+{
+    size_t n_lengths = fields_count(&h->fields, "content-length");
+    size_t n_codings = fields_count(&h->fields, "transfer-encoding");
+    if (n_lengths > 0 && n_codings > 0) {
+        *why = "both Content-Length and Transfer-Encoding";
+        return HEAD_BAD;
+    }
+    if (n_codings > 0) {
+        if (n_codings > 1 || h->minor == 0 ||
+            !bytes_eq_nocase(fields_get(&h->fields, "transfer-encoding"), BYTES("chunked"))) {
+            *why = "a Transfer-Encoding that is not exactly chunked";
+            return HEAD_BAD;
+        }
+        h->framing = FRAMING_CHUNKED;
+        return HEAD_OK;
+    }
+    if (n_lengths > 0) {
+        if (n_lengths > 1 || !bytes_to_u64(fields_get(&h->fields, "content-length"), &h->content_length)) {
+            *why = "Content-Length is not one number";
+            return HEAD_BAD;
+        }
+        h->framing = FRAMING_LENGTH;
+        return HEAD_OK;
+    }
+    h->framing = kind == HEAD_REQUEST ? FRAMING_NONE : FRAMING_UNTIL_CLOSE;
+    return HEAD_OK;
+}
+
+static bool is_authority(struct bytes a)
+{
+    for (size_t i = 0; i < a.n; i++) {
+        unsigned char c = (unsigned char)a.p[i];
+        bool is_word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (!is_word && (c == 0 || strchr("-._~%!$&'()*+;=:[]", c) == NULL))
+            return false;
+    }
+    return true;
+}
+
+static enum head_result read_host(struct head *h, const char **why)
+{
+    size_t n = fields_count(&h->fields, "host");
+    h->host = fields_get(&h->fields, "host");
+    if (n > 1 || (n == 0 && h->minor > 0)) {
+        *why = n > 1 ? "several Host headers" : "no Host header";
+        return HEAD_BAD;
+    }
+    if (!is_authority(h->host)) {
+        *why = "the Host header is malformed";
+        return HEAD_BAD;
+    }
+    return HEAD_OK;
+}
+
+static void split_path(struct head *h, struct bytes t)
+{
+    h->path = bytes_cut(&t, '?');
+    h->query = t;
+}
+
+/* Origin, absolute, authority (CONNECT) and asterisk form: RFC 9112 3.2. */
+static enum head_result read_target(struct head *h, const char **why)
+{
+    struct bytes t = h->target;
+    if (t.p[0] == '/' || bytes_is(t, "*")) {
+        split_path(h, t);
+        return HEAD_OK;
+    }
+    if (bytes_is(h->method, "CONNECT"))
+        return HEAD_OK;
+    size_t skip = bytes_find_nocase(bytes_slice(t, 0, 7), BYTES("http://")) == 0    ? 7
+                  : bytes_find_nocase(bytes_slice(t, 0, 8), BYTES("https://")) == 0 ? 8
+                                                                                    : 0;
+    size_t end = skip;
+    while (end < t.n && t.p[end] != '/' && t.p[end] != '?')
+        end++;
+    struct bytes authority = bytes_slice(t, skip, end);
+    if (skip == 0 || authority.n == 0 || !is_authority(authority)) {
+        *why = "the request target is malformed";
+        return HEAD_BAD;
+    }
+    h->host = authority;
+    split_path(h, bytes_slice(t, end, t.n));
+    if (h->path.n == 0)
+        h->path = BYTES("/");
+    return HEAD_OK;
+}
+
+static enum head_result read_request(struct head *h, const char **why)
+{
+    enum head_result r = read_host(h, why);
+    if (r == HEAD_OK)
+        r = read_target(h, why);
+    h->expects_continue = h->minor > 0 && bytes_eq_nocase(fields_get(&h->fields, "expect"), BYTES("100-continue"));
+    return r;
+}
+
+static void read_response(struct head *h, bool is_head_request)
+{
+    if (is_head_request || h->status < 200 || h->status == 204 || h->status == 304) {
+        h->framing = FRAMING_NONE;
+        h->content_length = 0;
+    }
+}
+
+static enum head_result read_meaning(struct head *h, enum head_kind kind, bool is_head_request, const char **why)
+{
+    enum head_result r = read_framing(h, kind, why);
+    if (r != HEAD_OK)
+        return r;
+    if (kind == HEAD_RESPONSE)
+        read_response(h, is_head_request);
+    else
+        r = read_request(h, why);
+    bool says_close = list_has(&h->fields, "connection", "close");
+    h->keep_alive = !says_close && h->framing != FRAMING_UNTIL_CLOSE &&
+                    (h->minor > 0 || list_has(&h->fields, "connection", "keep-alive"));
+    return r;
+}
+
+enum head_result head_parse(struct bytes in, enum head_kind kind, bool is_head_request,
+                            const struct head_limits *limits, struct arena *arena, struct head *out, size_t *used,
+                            const char **why)
+{
+    struct walk w = {.p = in.p, .n = in.n, .why = ""};
+    *out = (struct head){0};
+    *used = 0;
+    *why = "";
+    if (kind == HEAD_RESPONSE && !begins_as_response(in)) {
+        *why = "not an HTTP/1 response";
+        return HEAD_BAD;
+    }
+    enum head_result r = walk_head(&w, kind, limits, out);
+    *why = r == HEAD_TOO_LARGE ? "the head is over its limit" : w.why;
+    if (r != HEAD_OK)
+        return r;
+    if (!run_llhttp((struct bytes){in.p + w.start, w.at - w.start}, kind, w.n_lines, arena, out, why))
+        return HEAD_BAD;
+    *used = w.at;
+    return read_meaning(out, kind, is_head_request, why);
+}
+
+/* ---- writing ---- */
+
+static bool is_printable(struct bytes b, bool allows_blanks)
+{
+    for (size_t i = 0; i < b.n; i++) {
+        unsigned char c = (unsigned char)b.p[i];
+        if (!is_text_byte(c) || (!allows_blanks && (c == ' ' || c == '\t')))
+            return false;
+    }
+    return true;
+}
+
+void head_put_request(struct buf *out, const char *method, struct bytes target, struct bytes host)
+{
+    RM_ASSERT(is_printable(bytes_of(method), false));
+    buf_puts(out, method);
+    buf_putc(out, ' ');
+    buf_put(out, is_printable(target, false) && target.n > 0 ? target : BYTES("/"));
+    buf_puts(out, " HTTP/1.1\r\n");
+    head_put_field(out, "host", host);
+}
+
+void head_put_status(struct buf *out, unsigned status)
+{
+    RM_ASSERT(status >= 100 && status <= 999);
+    buf_puts(out, "HTTP/1.1 ");
+    buf_put_u64(out, status);
+    buf_putc(out, ' ');
+    buf_puts(out, head_reason(status));
+    buf_puts(out, "\r\n");
+}
+
+void head_put_field(struct buf *out, const char *name, struct bytes value)
+{
+    struct bytes n = bytes_of(name);
+    if (n.n == 0 || !is_printable(n, false) || bytes_find_byte(n, ':') != SIZE_MAX || !is_printable(value, true))
+        return;
+    buf_put(out, n);
+    buf_puts(out, ": ");
+    buf_put(out, value);
+    buf_puts(out, "\r\n");
+}
+
+void head_put_field_u64(struct buf *out, const char *name, uint64_t value)
+{
+    buf_puts(out, name);
+    buf_puts(out, ": ");
+    buf_put_u64(out, value);
+    buf_puts(out, "\r\n");
+}
+
+void head_put_end(struct buf *out)
+{
+    buf_puts(out, "\r\n");
+}
+
+const char *head_reason(unsigned status)
+{
+    static const struct {
+        unsigned status;
+        const char *text;
+    } rows[] = {
+        {100, "Continue"},
+        {200, "OK"},
+        {201, "Created"},
+        {202, "Accepted"},
+        {204, "No Content"},
+        {301, "Moved Permanently"},
+        {302, "Found"},
+        {304, "Not Modified"},
+        {307, "Temporary Redirect"},
+        {308, "Permanent Redirect"},
+        {400, "Bad Request"},
+        {401, "Unauthorized"},
+        {402, "Payment Required"},
+        {403, "Forbidden"},
+        {404, "Not Found"},
+        {405, "Method Not Allowed"},
+        {406, "Not Acceptable"},
+        {408, "Request Timeout"},
+        {409, "Conflict"},
+        {411, "Length Required"},
+        {413, "Content Too Large"},
+        {415, "Unsupported Media Type"},
+        {417, "Expectation Failed"},
+        {421, "Misdirected Request"},
+        {422, "Unprocessable Content"},
+        {429, "Too Many Requests"},
+        {431, "Request Header Fields Too Large"},
+        {499, "Client Closed Request"},
+        {500, "Internal Server Error"},
+        {501, "Not Implemented"},
+        {502, "Bad Gateway"},
+        {503, "Service Unavailable"},
+        {504, "Gateway Timeout"},
+        {505, "HTTP Version Not Supported"},
+        {529, "Overloaded"},
+    };
+    for (size_t i = 0; i < RM_COUNTOF(rows); i++)
+        if (rows[i].status == status)
+            return rows[i].text;
+    return status < 400 ? "OK" : "Error";
+}
