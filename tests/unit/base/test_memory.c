@@ -1,0 +1,140 @@
+/* buf, arena, slab, bytes. */
+#include "unit.h"
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/list.h"
+#include "base/slab.h"
+
+static void buf_has_a_maximum(void **state)
+{
+    (void)state;
+    struct buf b = {.max = 10};
+    assert_true(buf_puts(&b, "12345678"));
+    assert_false(buf_puts(&b, "abc"));
+    assert_true(b.overflow);
+    assert_true(bytes_is(buf_bytes(&b), "12345678"));
+    buf_clear(&b);
+    assert_false(b.overflow);
+    assert_true(buf_printf(&b, "%s", "0123456789"));
+    assert_false(buf_putc(&b, 'x'));
+    assert_string_equal(buf_cstr(&b), "0123456789");
+    buf_drop(&b, 8);
+    assert_true(bytes_is(buf_bytes(&b), "89"));
+    struct buf moved = buf_take(&b);
+    assert_int_equal(b.n, 0);
+    assert_null(b.p);
+    buf_fini(&moved);
+    buf_fini(&b);
+}
+
+static void buf_prints_long_text(void **state)
+{
+    (void)state;
+    char text[1000];
+    memset(text, 'y', sizeof text);
+    struct buf b = {0};
+    assert_true(buf_printf(&b, "%.*s!", (int)sizeof text, text));
+    assert_int_equal(b.n, 1001);
+    buf_fini(&b);
+}
+
+static void arena_resets_to_a_mark(void **state)
+{
+    (void)state;
+    int64_t before = mem_live(MEM_ARENA);
+    struct arena a = {0};
+    char *first = arena_alloc(&a, 100);
+    memset(first, 1, 100);
+    struct arena_mark m = arena_mark(&a);
+    for (int i = 0; i < 1000; i++)
+        memset(arena_alloc(&a, 500), 2, 500);
+    arena_reset(&a, m);
+    assert_int_equal(a.n_bytes, m.n_bytes);
+    assert_int_equal(first[99], 1);
+    char *again = arena_alloc(&a, 64);
+    for (int i = 0; i < 64; i++)
+        assert_int_equal(again[i], 0);
+    assert_string_equal(arena_printf(&a, "%d-%s", 7, "x").p, "7-x");
+    arena_fini(&a);
+    assert_int_equal(mem_live(MEM_ARENA), before);
+}
+
+static void slab_handles_go_stale(void **state)
+{
+    (void)state;
+    struct slab *s = slab_new(40, MEM_CONN);
+    void *objects[100];
+    struct handle handles[100];
+    for (int i = 0; i < 100; i++) {
+        objects[i] = slab_take(s);
+        handles[i] = slab_handle(s, objects[i]);
+    }
+    for (int i = 0; i < 100; i += 2)
+        slab_put(s, objects[i]);
+    for (int i = 0; i < 100; i++)
+        assert_ptr_equal(slab_get(s, handles[i]), i % 2 ? objects[i] : NULL);
+    void *reused = slab_take(s);
+    assert_null(slab_get(s, handles[98]));
+    assert_non_null(reused);
+    slab_put(s, reused);
+    for (int i = 1; i < 100; i += 2)
+        slab_put(s, objects[i]);
+    assert_int_equal(slab_n_live(s), 0);
+    assert_null(slab_get(s, (struct handle){0, 0}));
+    slab_free(s);
+}
+
+static void bytes_compare_and_search(void **state)
+{
+    (void)state;
+    assert_int_equal(bytes_find(BYTES("aXbXYc"), BYTES("XY")), 3);
+    assert_true(bytes_find(BYTES("abc"), BYTES("abcd")) == SIZE_MAX);
+    assert_int_equal(bytes_find_nocase(BYTES("Context LENGTH"), BYTES("length")), 8);
+    assert_true(bytes_eq_nocase(BYTES("Retry-After"), BYTES("retry-aFTER")));
+    assert_int_equal(bytes_distance(BYTES("ttft_budget"), BYTES("ttft_buget"), 3), 1);
+    assert_int_equal(bytes_distance(BYTES("abc"), BYTES("xyz"), 2), 3);
+    uint64_t v;
+    assert_true(bytes_to_u64(BYTES("18446744073709551615"), &v));
+    assert_false(bytes_to_u64(BYTES("18446744073709551616"), &v));
+    assert_false(bytes_to_u64(BYTES("+1"), &v));
+    int64_t i;
+    assert_true(bytes_to_i64(BYTES("-9223372036854775808"), &i));
+    assert_false(bytes_to_i64(BYTES("9223372036854775808"), &i));
+    assert_true(bytes_is_utf8(BYTES("\xf4\x8f\xbf\xbf")));
+    assert_false(bytes_is_utf8(BYTES("\xf4\x90\x80\x80")));
+    assert_false(bytes_is_utf8(BYTES("\xe2\x82")));
+    assert_true(bytes_eq_fixed_time(BYTES("same"), BYTES("same")));
+    assert_false(bytes_eq_fixed_time(BYTES("same"), BYTES("sane")));
+    assert_false(bytes_eq_fixed_time(BYTES("same"), BYTES("sam")));
+    struct bytes rest = BYTES("a:b:c"), first = bytes_cut(&rest, ':');
+    assert_true(bytes_is(first, "a") && bytes_is(rest, "b:c"));
+}
+
+static void lists_survive_removal(void **state)
+{
+    (void)state;
+    struct list head, nodes[5];
+    list_init(&head);
+    for (int i = 0; i < 5; i++)
+        list_put(&head, &nodes[i]);
+    int n = 0;
+    LIST_EACH(&head, node)
+    {
+        list_del(node);
+        n++;
+    }
+    assert_int_equal(n, 5);
+    assert_true(list_is_empty(&head));
+    assert_null(list_take(&head));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(buf_has_a_maximum),        cmocka_unit_test(buf_prints_long_text),
+        cmocka_unit_test(arena_resets_to_a_mark),   cmocka_unit_test(slab_handles_go_stale),
+        cmocka_unit_test(bytes_compare_and_search), cmocka_unit_test(lists_survive_removal),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
