@@ -1,0 +1,226 @@
+/* Answering: the half of the client side's driver that its owner calls.
+ *
+ *     inbound_head -> out ("HTTP/1.1 200 OK…")          nothing is written yet
+ *     inbound_put  -> parts[] (borrowed)
+ *     inbound_flush:  writev( out | "1a2b\r\n" | parts… | "\r\n" )      one write for head and first chunk
+ *
+ * Only what the socket does not take is copied, into `out`. A write that fails is told by the connection's task, never
+ * from inside these calls; until then they do nothing. */
+#include "base/mem.h"
+#include "http/server_conn.h"
+
+static struct server_conn *conn_of(struct inbound *in)
+{
+    return in->conn;
+}
+
+static struct iovec vector(struct bytes b)
+{
+    return (struct iovec){.iov_base = (void *)(uintptr_t)b.p, .iov_len = b.n};
+}
+
+/* Drops `took` bytes from the front of v[*at … n), and empty vectors. */
+static void advance(struct iovec *v, int *at, int n, size_t took)
+{
+    while (*at < n && took >= v[*at].iov_len) {
+        took -= v[*at].iov_len;
+        ++*at;
+    }
+    if (*at < n) {
+        v[*at].iov_base = (char *)v[*at].iov_base + took;
+        v[*at].iov_len -= took;
+    }
+}
+
+static void keep_rest(struct server_conn *c, const struct iovec *v, int at, int n)
+{
+    if (at == 0) {
+        c->out_at = c->out.n - v[0].iov_len;
+        at = 1;
+    } else {
+        buf_clear(&c->out);
+        c->out_at = 0;
+    }
+    for (int i = at; i < n; i++)
+        (void)buf_put(&c->out, bytes_from(v[i].iov_base, v[i].iov_len));
+    if (c->out_at > CONN_HIGH_BYTES && c->out_at > c->out.n / 2) {
+        buf_drop(&c->out, c->out_at);
+        c->out_at = 0;
+    }
+    if (conn_pending(c) == 0) {
+        buf_fini(&c->out);
+        c->out_at = 0;
+    }
+}
+
+static void break_off(struct server_conn *c)
+{
+    c->is_broken = true;
+    buf_fini(&c->out);
+    c->out_at = 0;
+    loop_post(conn_loop(c), &c->task);
+}
+
+/* The stall clock runs only while bytes wait, and begins again with every byte that goes. */
+static void watch_stall(struct server_conn *c, bool has_moved)
+{
+    if (c->sm.state != CONN_ANSWERING && c->sm.state != CONN_FINISHING)
+        return;
+    if (conn_pending(c) == 0)
+        conn_set_deadline(c, 0);
+    else if (has_moved || c->deadline_us == 0)
+        conn_set_deadline(c, loop_now_us(conn_loop(c)) + (uint64_t)conn_stall_ms(c) * 1000);
+}
+
+void conn_push(struct server_conn *c, struct iovec *v, int n)
+{
+    if (c->is_broken)
+        return;
+    bool has_moved = false;
+    int at = 0;
+    v[0] = vector(bytes_slice(buf_bytes(&c->out), c->out_at, c->out.n));
+    advance(v, &at, n, 0);
+    while (at < n && !c->is_blocked) {
+        size_t took = 0;
+        enum io r = stream_write(c->stream, v + at, n - at, &took);
+        if (r == IO_AGAIN) {
+            c->is_blocked = true;
+        } else if (r == IO_OK) {
+            has_moved = has_moved || took > 0;
+            advance(v, &at, n, took);
+        } else {
+            break_off(c);
+            return;
+        }
+    }
+    keep_rest(c, v, at, n);
+    watch_stall(c, has_moved);
+    c->is_full = c->is_full || conn_pending(c) > CONN_HIGH_BYTES;
+}
+
+static bool has_no_body_by_status(unsigned status)
+{
+    return status < 200 || status == 204 || status == 304;
+}
+
+static void put_framing(struct server_conn *c, unsigned status, enum inbound_body kind, uint64_t length)
+{
+    struct buf *out = &c->out;
+    c->is_bodyless =
+        kind == INBOUND_NO_BODY || has_no_body_by_status(status) || bytes_is(c->inbound.head.method, "HEAD");
+    c->is_chunked = kind == INBOUND_STREAM && c->inbound.head.minor >= 1;
+    c->length_left = kind == INBOUND_LENGTH ? length : UINT64_MAX;
+    if (has_no_body_by_status(status))
+        return;
+    if (kind == INBOUND_STREAM && c->is_chunked)
+        head_put_field(out, "transfer-encoding", BYTES("chunked"));
+    else if (kind != INBOUND_STREAM)
+        head_put_field_u64(out, "content-length", kind == INBOUND_LENGTH ? length : 0);
+    else if (!c->is_bodyless)
+        c->must_close = true;
+}
+
+void inbound_head(struct inbound *in, unsigned status, enum inbound_body kind, uint64_t length, struct bytes fields)
+{
+    struct server_conn *c = conn_of(in);
+    RM_ASSERT(c->sm.state == CONN_WAITING);
+    RM_ASSERT(status >= 200 && status <= 999);
+    sm_move(&c->sm, CONN_ANSWERING, "http", "-");
+    if (c->is_broken)
+        return;
+    c->must_close = c->must_close || conn_must_close(c);
+    head_put_status(&c->out, status);
+    head_put_field(&c->out, "date", conn_date(c));
+    put_framing(c, status, kind, length);
+    if (c->must_close)
+        head_put_field(&c->out, "connection", BYTES("close"));
+    else if (in->head.minor == 0)
+        head_put_field(&c->out, "connection", BYTES("keep-alive"));
+    (void)buf_put(&c->out, fields);
+    head_put_end(&c->out);
+}
+
+void inbound_put(struct inbound *in, struct bytes part)
+{
+    struct server_conn *c = conn_of(in);
+    RM_ASSERT(c->sm.state == CONN_ANSWERING);
+    if (part.n == 0 || c->is_broken)
+        return;
+    RM_ASSERT(part.n <= c->length_left || c->length_left == UINT64_MAX);
+    if (c->length_left != UINT64_MAX)
+        c->length_left -= part.n;
+    if (c->is_bodyless)
+        return;
+    if (c->n_parts == CONN_PARTS_MAX)
+        inbound_flush(in);
+    c->parts[c->n_parts++] = part;
+    c->part_bytes += part.n;
+}
+
+static void flush(struct server_conn *c, bool is_last)
+{
+    struct iovec v[CONN_PARTS_MAX + 3];
+    char size[BODY_CHUNK_HEAD_BYTES];
+    int n = 1;
+    bool has_chunk = c->is_chunked && c->part_bytes > 0;
+    if (has_chunk)
+        v[n++] = vector(bytes_from(size, body_chunk_head(size, c->part_bytes)));
+    for (size_t i = 0; i < c->n_parts; i++)
+        v[n++] = vector(c->parts[i]);
+    struct bytes tail = BYTES("");
+    if (is_last && c->is_chunked && !c->is_bodyless)
+        tail = has_chunk ? BYTES("\r\n0\r\n\r\n") : BYTES("0\r\n\r\n");
+    else if (has_chunk)
+        tail = BYTES("\r\n");
+    if (tail.n > 0)
+        v[n++] = vector(tail);
+    c->n_parts = 0;
+    c->part_bytes = 0;
+    conn_push(c, v, n);
+}
+
+void inbound_flush(struct inbound *in)
+{
+    struct server_conn *c = conn_of(in);
+    RM_ASSERT(c->sm.state == CONN_ANSWERING);
+    flush(c, false);
+}
+
+void inbound_end(struct inbound *in)
+{
+    struct server_conn *c = conn_of(in);
+    RM_ASSERT(c->sm.state == CONN_ANSWERING);
+    RM_ASSERT(c->is_broken || c->is_bodyless || c->length_left == 0 || c->length_left == UINT64_MAX);
+    sm_move(&c->sm, CONN_FINISHING, "http", "-");
+    flush(c, true);
+    loop_post(conn_loop(c), &c->task);
+}
+
+void inbound_abort(struct inbound *in)
+{
+    struct server_conn *c = conn_of(in);
+    RM_ASSERT(c->sm.state == CONN_WAITING || c->sm.state == CONN_ANSWERING);
+    conn_close(c, true);
+}
+
+bool inbound_is_full(const struct inbound *in)
+{
+    return in->conn->is_full;
+}
+
+bool inbound_head_sent(const struct inbound *in)
+{
+    return in->conn->sm.state == CONN_ANSWERING || in->conn->sm.state == CONN_FINISHING;
+}
+
+struct buf inbound_take_body(struct inbound *in)
+{
+    struct server_conn *c = conn_of(in);
+    conn_uncount_body(c);
+    return buf_take(&c->body);
+}
+
+const char *inbound_peer(const struct inbound *in)
+{
+    return stream_peer(in->conn->stream);
+}

@@ -1,0 +1,685 @@
+/* The client side's driver: connections, reading requests, time limits. inbound.c has the answering half.
+ *
+ *     IDLE -> HEAD -> BODY -> WAITING -> ANSWERING -> FINISHING -> IDLE … or LINGER -> CLOSED
+ *              '-------'----> WAITING (refused: on_refused writes the answer, then LINGER)
+ *
+ * Bytes are read until a short read (the stream is edge-triggered) into `in`, a body with a length straight into
+ * `body`. While the owner has a request, what comes is read on up to the head limit: that is how a FIN is noticed, and
+ * it is where pipelined requests wait. An idle connection holds no buffer.
+ *
+ * Whatever must be told to the owner, or follows from the owner's call, is done from the connection's task or from its
+ * stream and timer events; so the owner is never called back from inside a call of his. */
+#include "http/server.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "codec/json_write.h"
+#include "http/server_conn.h"
+
+#include <stdio.h>
+#include <time.h>
+
+enum {
+    READ_BYTES = 4096,           /* while a head is looked for */
+    BODY_READ_BYTES = 64 * 1024, /* at most this much room is made ahead of the bytes that came */
+    READS_PER_EVENT = 32,        /* then other connections have their turn */
+    LINGER_BYTES = 64 * 1024,
+    LINGER_US = 1000000,
+    TURNED_AWAY_MAX = 64 /* connections over the limit that are told so at a time */
+};
+
+struct server {
+    struct loop *loop;
+    struct server_limits limits;
+    struct server_handler handler;
+    void *arg;
+    struct list conns;
+    size_t n_conns;
+    uint64_t memory_used; /* request bodies in flight */
+    bool is_draining;
+    int64_t date_s;
+    char date[CONN_DATE_BYTES];
+};
+
+static const struct sm_row rows[] = {
+    [CONN_IDLE] = {"idle", SM_TO(CONN_HEAD) | SM_TO(CONN_CLOSED), false},
+    [CONN_HEAD] = {"head", SM_TO(CONN_BODY) | SM_TO(CONN_WAITING) | SM_TO(CONN_CLOSED), false},
+    [CONN_BODY] = {"body", SM_TO(CONN_WAITING) | SM_TO(CONN_CLOSED), false},
+    [CONN_WAITING] = {"waiting", SM_TO(CONN_ANSWERING) | SM_TO(CONN_CLOSED), false},
+    [CONN_ANSWERING] = {"answering", SM_TO(CONN_FINISHING) | SM_TO(CONN_CLOSED), false},
+    [CONN_FINISHING] = {"finishing", SM_TO(CONN_IDLE) | SM_TO(CONN_LINGER) | SM_TO(CONN_CLOSED), false},
+    [CONN_LINGER] = {"linger", SM_TO(CONN_CLOSED), false},
+    [CONN_CLOSED] = {"closed", 0, true},
+};
+
+static void move(struct server_conn *c, enum conn_state state)
+{
+    sm_move(&c->sm, state, "http", "-");
+}
+
+struct loop *conn_loop(const struct server_conn *c)
+{
+    return c->server->loop;
+}
+
+uint32_t conn_stall_ms(const struct server_conn *c)
+{
+    return c->server->limits.client_stall_ms;
+}
+
+/* ---- time ---- */
+
+void conn_set_deadline(struct server_conn *c, uint64_t at_us)
+{
+    c->deadline_us = at_us;
+    if (at_us != 0 && (!timer_is_armed(&c->timer) || at_us < c->timer.at_us))
+        timer_arm(c->server->loop, &c->timer, at_us);
+}
+
+static void set_deadline_ms(struct server_conn *c, uint64_t from_us, uint32_t ms)
+{
+    conn_set_deadline(c, from_us + (uint64_t)ms * 1000);
+}
+
+struct bytes conn_date(struct server_conn *c)
+{
+    static const char days[7][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+    static const char months[12][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                       "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    struct server *s = c->server;
+    time_t now = (time_t)(loop_wall_ms(s->loop) / 1000);
+    if (now != s->date_s || s->date[0] == '\0') {
+        struct tm t;
+        gmtime_r(&now, &t);
+        snprintf(s->date, sizeof s->date, "%s, %02d %s %04d %02d:%02d:%02d GMT", days[t.tm_wday], t.tm_mday,
+                 months[t.tm_mon], t.tm_year + 1900, t.tm_hour, t.tm_min, t.tm_sec);
+        s->date_s = now;
+    }
+    return bytes_of(s->date);
+}
+
+/* ---- life ---- */
+
+static void release_request(struct server_conn *c)
+{
+    conn_uncount_body(c);
+    buf_fini(&c->body);
+    buf_fini(&c->head_bytes);
+    arena_fini(&c->arena);
+    c->inbound = (struct inbound){0};
+}
+
+static void free_conn(struct reap *r)
+{
+    struct server_conn *c = RM_CONTAINER(r, struct server_conn, reap);
+    buf_fini(&c->in);
+    buf_fini(&c->out);
+    buf_fini(&c->body);
+    buf_fini(&c->head_bytes);
+    arena_fini(&c->arena);
+    mem_count(MEM_CONN, -1);
+    mem_free(c);
+}
+
+void conn_close(struct server_conn *c, bool reset)
+{
+    move(c, CONN_CLOSED);
+    conn_uncount_body(c);
+    stream_close(c->stream, reset);
+    timer_cancel(c->server->loop, &c->timer);
+    task_cancel(&c->task);
+    list_del(&c->node);
+    c->server->n_conns--;
+    loop_reap(c->server->loop, &c->reap);
+}
+
+/* The owner has the request and its answer is not whole. */
+static bool is_owned(const struct server_conn *c)
+{
+    return c->sm.state == CONN_WAITING || c->sm.state == CONN_ANSWERING;
+}
+
+static void lose_client(struct server_conn *c, bool is_stall)
+{
+    if (is_owned(c))
+        c->server->handler.on_gone(&c->inbound, is_stall, c->server->arg);
+    conn_close(c, true);
+}
+
+void conn_uncount_body(struct server_conn *c)
+{
+    c->server->memory_used -= c->body_counted;
+    c->body_counted = 0;
+}
+
+bool conn_must_close(const struct server_conn *c)
+{
+    const struct server *s = c->server;
+    return s->is_draining || c->is_eof || !c->inbound.head.keep_alive ||
+           (s->limits.requests_per_connection != 0 && c->n_requests >= s->limits.requests_per_connection);
+}
+
+/* ---- requests ---- */
+
+static void begin_inbound(struct server_conn *c)
+{
+    c->inbound.conn = c;
+    c->inbound.arena = &c->arena;
+    c->inbound.arrived_us = c->first_byte_us;
+}
+
+/* The owner writes the answer. Where the request was not read to its end (can_stay is false), the connection cannot
+ * serve another one. */
+static void refuse_and(struct server_conn *c, bool can_stay, unsigned status, const char *why)
+{
+    conn_set_deadline(c, 0);
+    conn_uncount_body(c);
+    buf_fini(&c->body);
+    c->inbound.body = (struct bytes){NULL, 0};
+    begin_inbound(c);
+    c->must_close = !can_stay;
+    move(c, CONN_WAITING);
+    c->server->handler.on_refused(&c->inbound, status, why, c->server->arg);
+}
+
+static void refuse(struct server_conn *c, unsigned status, const char *why)
+{
+    refuse_and(c, false, status, why);
+}
+
+static void hand_over(struct server_conn *c)
+{
+    conn_set_deadline(c, 0);
+    c->inbound.body = buf_bytes(&c->body);
+    move(c, CONN_WAITING);
+    c->server->handler.on_request(&c->inbound, c->server->arg);
+}
+
+/* The head's bytes move to the request; what follows them stays in `in`. */
+static void take_head_bytes(struct server_conn *c, size_t used)
+{
+    struct buf rest = {0};
+    (void)buf_put(&rest, bytes_slice(buf_bytes(&c->in), used, c->in.n));
+    c->head_bytes = buf_take(&c->in);
+    c->in = rest;
+}
+
+static bool is_over_memory(const struct server *s, uint64_t more)
+{
+    return s->limits.memory_bytes != 0 &&
+           (s->memory_used > s->limits.memory_bytes || more > s->limits.memory_bytes - s->memory_used);
+}
+
+/* Refuses by what the head alone tells; true when it did. */
+static bool refuse_by_head(struct server_conn *c)
+{
+    struct server *s = c->server;
+    const struct head *h = &c->inbound.head;
+    if (h->minor >= 1 && !h->expects_continue && fields_has(&h->fields, "expect")) {
+        refuse(c, 417, "unknown expectation");
+        return true;
+    }
+    unsigned status = s->handler.on_head != NULL ? s->handler.on_head(&c->inbound, s->arg) : 0;
+    if (status != 0) {
+        refuse_and(c, h->framing == FRAMING_NONE, status, "refused by its head");
+        return true;
+    }
+    if (h->framing == FRAMING_LENGTH && h->content_length > s->limits.body_bytes) {
+        refuse(c, 413, "content-length is over limits.body_bytes");
+        return true;
+    }
+    if (h->framing == FRAMING_LENGTH && is_over_memory(s, h->content_length)) {
+        refuse(c, 503, "memory");
+        return true;
+    }
+    return false;
+}
+
+static void begin_body(struct server_conn *c)
+{
+    const struct head *h = &c->inbound.head;
+    if (h->framing == FRAMING_NONE || (h->framing == FRAMING_LENGTH && h->content_length == 0)) {
+        hand_over(c);
+        return;
+    }
+    body_init(&c->reader, h->framing, h->content_length);
+    move(c, CONN_BODY);
+    set_deadline_ms(c, loop_now_us(c->server->loop), c->server->limits.body_timeout_ms);
+    if (h->expects_continue && h->minor >= 1 && c->in.n == 0) {
+        struct iovec v[1];
+        (void)buf_puts(&c->out, "HTTP/1.1 100 Continue\r\n\r\n");
+        conn_push(c, v, 1);
+    }
+}
+
+static void on_head_error(struct server_conn *c, enum head_result r, const char *why)
+{
+    c->inbound.head = (struct head){.minor = 1};
+    c->n_requests++;
+    if (r == HEAD_TOO_LARGE)
+        refuse(c, 431, "the head is over limits.header_bytes or limits.headers");
+    else if (r == HEAD_VERSION)
+        refuse(c, 505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
+    else
+        refuse(c, 400, why != NULL ? why : "malformed request head");
+}
+
+/* True when the state moved on. */
+static bool step_head(struct server_conn *c)
+{
+    struct server *s = c->server;
+    if (c->sm.state == CONN_IDLE) {
+        if (c->in.n == 0)
+            return false;
+        move(c, CONN_HEAD);
+        c->first_byte_us = loop_now_us(s->loop);
+        set_deadline_ms(c, c->first_byte_us, s->limits.head_timeout_ms);
+    }
+    size_t used = 0;
+    const char *why = NULL;
+    enum head_result r =
+        head_parse(buf_bytes(&c->in), HEAD_REQUEST, false, &s->limits.head, &c->arena, &c->inbound.head, &used, &why);
+    if (r == HEAD_MORE) {
+        arena_fini(&c->arena);
+        return false;
+    }
+    if (r != HEAD_OK) {
+        on_head_error(c, r, why);
+        return true;
+    }
+    take_head_bytes(c, used);
+    c->n_requests++;
+    begin_inbound(c);
+    if (!refuse_by_head(c))
+        begin_body(c);
+    return true;
+}
+
+/* Counts the body's memory as it grows; false when the request was refused. */
+static bool admit_body(struct server_conn *c)
+{
+    struct server *s = c->server;
+    if (c->body.n > s->limits.body_bytes) {
+        refuse(c, 413, "the body is over limits.body_bytes");
+        return false;
+    }
+    if (c->body.cap > c->body_counted && is_over_memory(s, c->body.cap - c->body_counted)) {
+        refuse(c, 503, "memory");
+        return false;
+    }
+    s->memory_used += c->body.cap - c->body_counted;
+    c->body_counted = c->body.cap;
+    return true;
+}
+
+/* Body bytes that stand in `in`. True when the state moved on. */
+static bool step_body(struct server_conn *c)
+{
+    struct bytes in = buf_bytes(&c->in), data;
+    enum body_result r = BODY_MORE;
+    while ((r = body_next(&c->reader, &in, &data)) == BODY_DATA) {
+        if (data.n > c->server->limits.body_bytes - c->body.n) {
+            refuse(c, 413, "the body is over limits.body_bytes");
+            return true;
+        }
+        (void)buf_put(&c->body, data);
+    }
+    buf_drop(&c->in, c->in.n - in.n);
+    if (c->in.n == 0)
+        buf_fini(&c->in);
+    if (r == BODY_BAD) {
+        refuse(c, 400, "malformed chunked body");
+        return true;
+    }
+    if (!admit_body(c))
+        return true;
+    if (r == BODY_END)
+        hand_over(c);
+    return r == BODY_END;
+}
+
+/* Uses what was read, as far as it goes. */
+static void use_input(struct server_conn *c)
+{
+    bool moved = true;
+    while (moved) {
+        unsigned state = c->sm.state;
+        if (state == CONN_IDLE || state == CONN_HEAD)
+            moved = step_head(c);
+        else if (state == CONN_BODY)
+            moved = c->in.n > 0 && step_body(c);
+        else
+            moved = false;
+    }
+    if (c->sm.state == CONN_IDLE && c->in.n == 0)
+        buf_fini(&c->in);
+}
+
+/* ---- reading ---- */
+
+/* Room to read into: *b is the buffer that grows. 0 = no more is taken now. */
+static size_t room(struct server_conn *c, struct buf **b)
+{
+    *b = &c->in;
+    if (c->sm.state == CONN_BODY) {
+        if (c->inbound.head.framing != FRAMING_LENGTH)
+            return BODY_READ_BYTES / 4;
+        uint64_t left = c->inbound.head.content_length - c->body.n;
+        *b = &c->body;
+        return left < BODY_READ_BYTES ? (size_t)left : BODY_READ_BYTES;
+    }
+    if (c->sm.state == CONN_IDLE || c->sm.state == CONN_HEAD)
+        return READ_BYTES;
+    return c->in.n < c->server->limits.head.bytes ? READ_BYTES : 0;
+}
+
+static void after_body_read(struct server_conn *c)
+{
+    if (admit_body(c) && c->body.n == c->inbound.head.content_length)
+        hand_over(c);
+}
+
+static void on_eof(struct server_conn *c)
+{
+    c->is_eof = true;
+    c->can_read = false;
+    if (c->sm.state == CONN_FINISHING)
+        c->must_close = true;
+    else if (is_owned(c))
+        lose_client(c, false);
+    else
+        conn_close(c, false);
+}
+
+static enum io read_into(struct server_conn *c, struct buf *b, size_t cap)
+{
+    size_t n = 0;
+    char *at = buf_reserve(b, cap);
+    enum io r = stream_read(c->stream, at, cap, &n);
+    if (r == IO_OK) {
+        buf_grew(b, n);
+        c->can_read = n == cap || c->is_hung_up;
+    }
+    if (b->n == 0)
+        buf_fini(b);
+    return r;
+}
+
+static enum io discard(struct server_conn *c)
+{
+    char scratch[READ_BYTES];
+    size_t n = 0;
+    enum io r = stream_read(c->stream, scratch, sizeof scratch, &n);
+    if (r != IO_OK)
+        return r;
+    c->n_discarded += n;
+    return c->n_discarded > LINGER_BYTES ? IO_EOF : IO_OK;
+}
+
+/* One read. False when there is nothing more to read now, or the connection is gone. */
+static bool read_once(struct server_conn *c)
+{
+    struct buf *b = NULL;
+    size_t cap = 0;
+    enum io r;
+    if (c->sm.state == CONN_LINGER) {
+        r = discard(c);
+    } else {
+        cap = room(c, &b);
+        if (cap == 0)
+            return false;
+        r = read_into(c, b, cap);
+    }
+    if (r == IO_AGAIN) {
+        c->can_read = false;
+        return false;
+    }
+    if (r == IO_OK) {
+        if (b == &c->body)
+            after_body_read(c);
+        use_input(c);
+        return c->sm.state != CONN_CLOSED;
+    }
+    if (r == IO_EOF || c->sm.state == CONN_LINGER)
+        on_eof(c);
+    else
+        lose_client(c, false);
+    return false;
+}
+
+static void read_on(struct server_conn *c)
+{
+    for (int i = 0; c->can_read && i < READS_PER_EVENT; i++)
+        if (!read_once(c))
+            return;
+    if (c->sm.state != CONN_CLOSED && c->can_read)
+        loop_post(c->server->loop, &c->task);
+}
+
+/* ---- what follows an answer ---- */
+
+static void linger(struct server_conn *c)
+{
+    move(c, CONN_LINGER);
+    release_request(c);
+    buf_fini(&c->in);
+    stream_shutdown(c->stream);
+    conn_set_deadline(c, loop_now_us(c->server->loop) + LINGER_US);
+    c->can_read = true;
+    loop_post(c->server->loop, &c->task);
+}
+
+/* The answer is out: the next request, or the end. */
+static void next(struct server_conn *c)
+{
+    if (c->is_eof) {
+        conn_close(c, false);
+        return;
+    }
+    if (c->must_close || c->server->is_draining) {
+        linger(c);
+        return;
+    }
+    release_request(c);
+    c->must_close = false;
+    c->is_full = false;
+    move(c, CONN_IDLE);
+    set_deadline_ms(c, loop_now_us(c->server->loop), c->server->limits.client_idle_ms);
+    use_input(c);
+}
+
+static void on_task(struct task *t)
+{
+    struct server_conn *c = RM_CONTAINER(t, struct server_conn, task);
+    if (c->is_broken) {
+        lose_client(c, false);
+        return;
+    }
+    if (c->sm.state == CONN_FINISHING && conn_pending(c) == 0)
+        next(c);
+    if (c->sm.state != CONN_CLOSED)
+        read_on(c);
+}
+
+static void write_on(struct server_conn *c)
+{
+    struct iovec v[1];
+    c->is_blocked = false;
+    if (conn_pending(c) > 0)
+        conn_push(c, v, 1);
+    if (c->is_broken)
+        return;
+    if (c->sm.state == CONN_FINISHING && conn_pending(c) == 0) {
+        loop_post(c->server->loop, &c->task);
+    } else if (c->is_full && conn_pending(c) < CONN_LOW_BYTES) {
+        c->is_full = false;
+        if (c->sm.state == CONN_ANSWERING)
+            c->server->handler.on_writable(&c->inbound, c->server->arg);
+    }
+}
+
+static void on_ready(struct stream *s, unsigned ready, void *arg)
+{
+    (void)s;
+    struct server_conn *c = arg;
+    if (ready & LOOP_WRITE)
+        write_on(c);
+    if (c->sm.state == CONN_CLOSED || c->is_broken)
+        return;
+    if (ready & LOOP_READ) {
+        c->can_read = true;
+        c->is_hung_up = c->is_hung_up || (ready & LOOP_HANGUP) != 0;
+        read_on(c);
+    }
+}
+
+static void on_deadline(struct server_conn *c)
+{
+    c->deadline_us = 0;
+    switch (c->sm.state) {
+    case CONN_HEAD:
+        c->inbound.head = (struct head){.minor = 1};
+        c->n_requests++;
+        refuse(c, 408, "the request's head did not come in time");
+        return;
+    case CONN_BODY:
+        refuse(c, 408, "the request's body did not come in time");
+        return;
+    case CONN_ANSWERING:
+    case CONN_FINISHING:
+        lose_client(c, true);
+        return;
+    default:
+        conn_close(c, false);
+    }
+}
+
+static void on_timer(struct timer *t)
+{
+    struct server_conn *c = RM_CONTAINER(t, struct server_conn, timer);
+    if (c->deadline_us == 0)
+        return;
+    if (loop_now_us(c->server->loop) < c->deadline_us)
+        timer_arm(c->server->loop, t, c->deadline_us);
+    else
+        on_deadline(c);
+}
+
+/* ---- the server ---- */
+
+struct server *server_new(struct loop *l, const struct server_limits *limits, const struct server_handler *h, void *arg)
+{
+    RM_ASSERT(h->on_request != NULL && h->on_refused != NULL && h->on_gone != NULL && h->on_writable != NULL);
+    struct server *s = mem_zalloc(sizeof *s);
+    s->loop = l;
+    s->limits = *limits;
+    s->handler = *h;
+    s->arg = arg;
+    list_init(&s->conns);
+    return s;
+}
+
+void server_set_limits(struct server *s, const struct server_limits *limits)
+{
+    s->limits = *limits;
+}
+
+static struct server_conn *conn_new(struct server *s, struct stream *stream)
+{
+    struct server_conn *c = mem_zalloc(sizeof *c);
+    mem_count(MEM_CONN, 1);
+    c->server = s;
+    c->stream = stream;
+    sm_init(&c->sm, rows, CONN_IDLE);
+    c->timer.fn = on_timer;
+    c->task.fn = on_task;
+    c->reap.fn = free_conn;
+    list_init(&c->task.node);
+    list_init(&c->node);
+    list_put(&s->conns, &c->node);
+    s->n_conns++;
+    stream_on_ready(stream, on_ready, c);
+    return c;
+}
+
+/* No handler sees this one: it never becomes a request. */
+static void turn_away(struct server_conn *c)
+{
+    struct buf body = {0};
+    struct json_writer w;
+    jw_init(&w, &body);
+    jw_object(&w);
+    jw_key(&w, "error");
+    jw_object(&w);
+    jw_key(&w, "message");
+    jw_cstr(&w, "The gateway has as many connections as limits.connections allows.");
+    jw_key(&w, "type");
+    jw_cstr(&w, "server_error");
+    jw_key(&w, "code");
+    jw_cstr(&w, "too_many_connections");
+    jw_key(&w, "param");
+    jw_null(&w);
+    jw_end(&w);
+    jw_end(&w);
+    begin_inbound(c);
+    c->inbound.head.minor = 1;
+    c->must_close = true;
+    move(c, CONN_HEAD);
+    move(c, CONN_WAITING);
+    inbound_head(&c->inbound, 503, INBOUND_LENGTH, body.n,
+                 BYTES("content-type: application/json\r\nretry-after: 1\r\n"));
+    inbound_put(&c->inbound, buf_bytes(&body));
+    inbound_end(&c->inbound);
+    buf_fini(&body);
+}
+
+void server_accept(struct server *s, struct stream *stream)
+{
+    uint32_t max = s->limits.connections;
+    if (max != 0 && s->n_conns >= (size_t)max + TURNED_AWAY_MAX) {
+        stream_close(stream, true);
+        return;
+    }
+    bool is_over = max != 0 && s->n_conns >= max;
+    struct server_conn *c = conn_new(s, stream);
+    if (is_over)
+        turn_away(c);
+    else
+        set_deadline_ms(c, loop_now_us(s->loop), s->limits.client_idle_ms);
+}
+
+size_t server_n_conns(const struct server *s)
+{
+    return s->n_conns;
+}
+
+void server_drain(struct server *s)
+{
+    s->is_draining = true;
+    LIST_EACH(&s->conns, node)
+    {
+        struct server_conn *c = LIST_ITEM(node, struct server_conn, node);
+        if (c->sm.state == CONN_IDLE)
+            conn_close(c, false);
+    }
+}
+
+void server_close(struct server *s)
+{
+    LIST_EACH(&s->conns, node)
+    {
+        struct server_conn *c = LIST_ITEM(node, struct server_conn, node);
+        if (is_owned(c))
+            lose_client(c, false);
+        else
+            conn_close(c, false);
+    }
+}
+
+void server_free(struct server *s)
+{
+    if (s == NULL)
+        return;
+    RM_ASSERT(list_is_empty(&s->conns));
+    mem_free(s);
+}

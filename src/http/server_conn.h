@@ -1,0 +1,81 @@
+/* Private to the room: one client connection, shared by server.c (life, reading) and inbound.c (answering). */
+#ifndef RM_HTTP_SERVER_CONN_H
+#define RM_HTTP_SERVER_CONN_H
+
+#include "base/sm.h"
+#include "http/body.h"
+#include "http/server.h"
+
+enum conn_state {
+    CONN_IDLE,      /* no byte of a request yet */
+    CONN_HEAD,      /* part of a head is there */
+    CONN_BODY,      /* the head was accepted, its body is read */
+    CONN_WAITING,   /* the owner has the request (or its refusal) and has not begun to answer */
+    CONN_ANSWERING, /* inbound_head was called */
+    CONN_FINISHING, /* inbound_end was called; the rest goes out */
+    CONN_LINGER,    /* our side is shut; what the client still sends is thrown away so that it sees the answer */
+    CONN_CLOSED
+};
+
+enum {
+    CONN_PARTS_MAX = 8,
+    CONN_HIGH_BYTES = 64 * 1024, /* inbound_is_full above it */
+    CONN_LOW_BYTES = 16 * 1024,  /* on_writable below it */
+    CONN_DATE_BYTES = 30
+};
+
+struct server_conn {
+    struct server *server;
+    struct stream *stream;
+    struct list node; /* in server->conns */
+    struct sm sm;
+    struct timer timer;
+    uint64_t deadline_us; /* 0 = none; the timer may be armed for an earlier time and is then armed again */
+    struct task task;     /* what must not happen inside a call of the owner's */
+    struct reap reap;
+    uint64_t first_byte_us;
+    uint32_t n_requests;
+    size_t n_discarded; /* while lingering */
+
+    struct buf in;         /* read and not used yet: a partial head, pipelined requests */
+    struct buf head_bytes; /* what inbound.head points into */
+    struct buf body;
+    size_t body_counted; /* of server->memory_used */
+    struct body_reader reader;
+
+    struct buf out; /* from out_at on: what the socket did not take yet */
+    size_t out_at;
+    struct bytes parts[CONN_PARTS_MAX]; /* put, borrowed until the flush */
+    size_t n_parts, part_bytes;
+    uint64_t length_left;
+
+    struct inbound inbound;
+    struct arena arena;
+    bool can_read;   /* the last read was not short */
+    bool is_hung_up; /* the peer's FIN stands behind what is still to be read: a short read is not the end */
+    bool is_blocked; /* the last write was short: wait for the event */
+    bool is_broken;  /* a write failed; the task tells */
+    bool is_eof, is_full;
+    bool must_close; /* after this answer */
+    bool is_chunked, is_bodyless;
+};
+
+static inline size_t conn_pending(const struct server_conn *c)
+{
+    return c->out.n - c->out_at;
+}
+
+/* Time after which conn is cut if nothing else happens; 0 = never. */
+void conn_set_deadline(struct server_conn *c, uint64_t at_us);
+/* Writes what is in `out`, then v[1 … n); v[0] is overwritten. What the socket does not take is copied to `out`. */
+void conn_push(struct server_conn *c, struct iovec *v, int n);
+/* RFC 9110 IMF-fixdate of now, cached for a second. */
+struct bytes conn_date(struct server_conn *c);
+bool conn_must_close(const struct server_conn *c);
+uint32_t conn_stall_ms(const struct server_conn *c);
+struct loop *conn_loop(const struct server_conn *c);
+/* The body's memory does not count any more. */
+void conn_uncount_body(struct server_conn *c);
+void conn_close(struct server_conn *c, bool reset);
+
+#endif
