@@ -36,6 +36,14 @@ enum pass registry_pass(struct registry *r, uint16_t target_id, uint16_t credent
 /* The soonest time (us) at which this target may be tried; 0 = now. */
 uint64_t registry_until(const struct registry *r, uint16_t target_id, uint16_t credential_id, uint64_t now_us);
 
+/* Takes the trial of an open target early, for a request that has no other candidate or was told to wait: true when *t
+ * now holds it (or when the target is good and no trial is needed), false when another request holds the trial. A
+ * forced trial that fails leaves `until` as it was. */
+bool registry_force(struct registry *r, uint16_t target_id, uint16_t credential_id, uint64_t now_us, struct trial *t);
+/* The first token of a trial: the target is open to all again, on probation: the next counted failure re-opens it,
+ * registry_good ends the probation. Without a trial in `t` nothing happens. */
+void registry_first_token(struct registry *r, uint16_t target_id, uint64_t now_us, struct trial *t);
+
 /* Settling. `t` may hold a trial (it is released by each of these) or be empty. */
 void registry_good(struct registry *r, uint16_t target_id, uint16_t credential_id, uint64_t now_us, struct trial *t);
 void registry_neutral(struct registry *r, struct trial *t, uint64_t now_us);
@@ -61,6 +69,18 @@ bool registry_lease_keepalive(struct registry *r, uint16_t target_id, uint64_t n
 /* Spend of keepalives today (nano-dollars; or calls when the price is unknown). True = still under the limit. day =
  * wall_ms / 86400000 */
 bool registry_keepalive_spend(struct registry *r, uint16_t target_id, int64_t day, int64_t cost_nusd, int64_t max_nusd);
+
+/* The same question without spending. is_priced false = calls are counted. */
+bool registry_keepalive_allowed(const struct registry *r, uint16_t target_id, int64_t day, bool is_priced,
+                                int64_t max_nusd);
+/* Last touch; 0 = never. */
+uint64_t registry_touched_us(const struct registry *r, uint16_t target_id);
+
+/* Ids of a target and of a credential (plan_bind uses them; takes the lock). ERR_LIMIT when full. */
+enum err registry_intern_target(struct registry *r, const char *provider, const char *host, const char *model,
+                                uint16_t *id) RM_MUST_USE;
+enum err registry_intern_credential(struct registry *r, const char *provider, uint64_t key_hash,
+                                    uint16_t *id) RM_MUST_USE;
 
 /* For /readyz, /api and tests. */
 enum health_state registry_state(const struct registry *r, uint16_t target_id, uint64_t now_us);

@@ -1,0 +1,539 @@
+/* How health moves. Each target and each credential has one 64-bit word:
+ *
+ *     63  62 61          48 47                       0
+ *    [ state | generation  |  until, us               ]
+ *
+ *    CLOSED --failures, hint--> OPEN(until) --one CAS at or after until--> TRIAL(until kept)
+ *      ^                         ^   |                                      |
+ *      |                         |   '-- registry_force: the same CAS early |
+ *      '---- success ------------+-- failure: later until; gone: same until '
+ *
+ * While a word says TRIAL only the holder of the token moves it, so a token never goes stale and there is never a
+ * second trial. A reader may see the word one request late when it opens; the CAS makes it exact when it grants.
+ * `until` is kept while the trial runs, so that giving it back is exact as well.
+ *
+ * A credential that is due grants its trial for the target too: nobody else gets past the credential meanwhile.
+ *
+ * The failure ratio is kept in ten buckets a window, each one word [ epoch | bad | total ]; a bucket of another epoch
+ * is started anew by whoever comes first. */
+#include "plan/registry.h"
+
+#include "base/arena.h"
+#include "base/mem.h"
+
+#include <pthread.h>
+
+enum {
+    BUCKETS = 10,
+    RUN_PROBATION = 1 << 20, /* more than any `failures` setting */
+    LEVEL_MAX = 16,
+    KEEPALIVE_CALLS_A_DAY = 2880
+};
+#define SECOND_US UINT64_C(1000000)
+#define UNTIL_MASK ((UINT64_C(1) << 48) - 1)
+#define NOT_FOUND_US (600 * SECOND_US)
+#define AUTH_US (300 * SECOND_US)
+#define QUOTA_US (3600 * SECOND_US)
+#define QUOTA_MAX_US (24 * QUOTA_US)
+#define HINT_MAX_MS INT64_C(86400000)
+#define RATE_PAIR_US (10 * SECOND_US)
+#define WINDOW_DEFAULT_US (30 * SECOND_US)
+
+struct health {
+    _Atomic uint64_t word;
+    _Atomic uint32_t run;   /* counted failures in a row */
+    _Atomic uint32_t level; /* openings in a row without success: the doubling */
+    _Atomic uint64_t last_429_us;
+    _Atomic uint64_t window_us; /* as the last failure's route had it; 0 = none yet */
+    _Atomic uint64_t buckets[BUCKETS];
+};
+struct target {
+    struct health health;
+    _Atomic uint8_t quirks;
+    _Atomic uint64_t touch_us;
+    _Atomic int64_t day;   /* of the two sums below */
+    _Atomic int64_t spent; /* nano-dollars of keepalives */
+    _Atomic int64_t calls; /* keepalives without a price */
+    const char *key;
+};
+struct credential {
+    struct health health;
+    const char *provider;
+    uint64_t key_hash;
+};
+struct registry {
+    pthread_mutex_t lock; /* interning only */
+    struct arena names;
+    uint16_t n_targets, n_credentials;
+    struct target targets[REGISTRY_TARGETS_MAX];
+    struct credential credentials[REGISTRY_CREDENTIALS_MAX];
+};
+
+struct registry *registry_new(void)
+{
+    struct registry *r = mem_zalloc(sizeof *r);
+    RM_ASSERT(pthread_mutex_init(&r->lock, NULL) == 0);
+    arena_init(&r->names);
+    return r;
+}
+
+void registry_free(struct registry *r)
+{
+    if (!r)
+        return;
+    arena_fini(&r->names);
+    pthread_mutex_destroy(&r->lock);
+    mem_free(r);
+}
+
+/* ---- interning ---- */
+
+enum err registry_intern_target(struct registry *r, const char *provider, const char *host, const char *model,
+                                uint16_t *id)
+{
+    enum err e = ERR_OK;
+    pthread_mutex_lock(&r->lock);
+    struct arena_mark mark = arena_mark(&r->names);
+    struct bytes key = arena_printf(&r->names, "%s %s %s", provider, host, model);
+    uint16_t i = 0;
+    while (i < r->n_targets && !bytes_is(key, r->targets[i].key))
+        i++;
+    if (i < r->n_targets) {
+        arena_reset(&r->names, mark);
+    } else if (i == REGISTRY_TARGETS_MAX) {
+        arena_reset(&r->names, mark);
+        e = ERR_LIMIT;
+    } else {
+        r->targets[i].key = key.p;
+        r->n_targets++;
+    }
+    if (e == ERR_OK)
+        *id = i;
+    pthread_mutex_unlock(&r->lock);
+    return e;
+}
+
+enum err registry_intern_credential(struct registry *r, const char *provider, uint64_t key_hash, uint16_t *id)
+{
+    enum err e = ERR_OK;
+    pthread_mutex_lock(&r->lock);
+    uint16_t i = 0;
+    while (i < r->n_credentials &&
+           (r->credentials[i].key_hash != key_hash || !bytes_is(bytes_of(provider), r->credentials[i].provider)))
+        i++;
+    if (i == r->n_credentials) {
+        if (i == REGISTRY_CREDENTIALS_MAX) {
+            e = ERR_LIMIT;
+        } else {
+            r->credentials[i].provider = arena_dup(&r->names, bytes_of(provider)).p;
+            r->credentials[i].key_hash = key_hash;
+            r->n_credentials++;
+        }
+    }
+    if (e == ERR_OK)
+        *id = i;
+    pthread_mutex_unlock(&r->lock);
+    return e;
+}
+
+/* ---- the word ---- */
+
+static enum health_state state_of(uint64_t word)
+{
+    return (enum health_state)(word >> 62);
+}
+
+static uint64_t until_of(uint64_t word)
+{
+    return word & UNTIL_MASK;
+}
+
+static uint64_t word_next(uint64_t old, enum health_state state, uint64_t until)
+{
+    uint64_t generation = ((old >> 48) + 1) & 0x3fff;
+    return ((uint64_t)state << 62) | (generation << 48) | (until > UNTIL_MASK ? UNTIL_MASK : until);
+}
+
+static bool swap(struct health *h, uint64_t *old, uint64_t word)
+{
+    return atomic_compare_exchange_strong(&h->word, old, word);
+}
+
+/* Opens until `until`; never shortens, never touches another's trial. */
+static void open_until(struct health *h, uint64_t until)
+{
+    uint64_t old = atomic_load(&h->word);
+    while (state_of(old) == HEALTH_CLOSED || (state_of(old) == HEALTH_OPEN && until_of(old) < until))
+        if (swap(h, &old, word_next(old, HEALTH_OPEN, until)))
+            return;
+}
+
+/* The holder of a trial ends it. */
+static void settle(struct health *h, struct trial *t, enum health_state state, uint64_t until)
+{
+    uint64_t old = t->word;
+    bool is_ours = swap(h, &old, word_next(old, state, until));
+    RM_ASSERT(is_ours);
+    t->word = 0;
+}
+
+static bool take_trial(struct health *h, uint64_t old, struct trial *t)
+{
+    uint64_t word = word_next(old, HEALTH_TRIAL, until_of(old));
+    if (!swap(h, &old, word))
+        return false;
+    t->word = word;
+    return true;
+}
+
+static struct health *health_of(struct registry *r, const struct trial *t)
+{
+    return t->is_credential ? &r->credentials[t->target_id].health : &r->targets[t->target_id].health;
+}
+
+static bool may_pass(uint64_t word, uint64_t now)
+{
+    return state_of(word) == HEALTH_CLOSED || (state_of(word) == HEALTH_OPEN && until_of(word) <= now);
+}
+
+enum pass registry_pass(struct registry *r, uint16_t target_id, uint16_t credential_id, uint64_t now_us,
+                        struct trial *t)
+{
+    struct health *target = &r->targets[target_id].health;
+    struct health *credential = &r->credentials[credential_id].health;
+    uint64_t tw = atomic_load(&target->word), cw = atomic_load(&credential->word);
+    *t = (struct trial){0};
+    if (!may_pass(tw, now_us) || !may_pass(cw, now_us))
+        return PASS_NO;
+    if (state_of(cw) != HEALTH_CLOSED) {
+        t->target_id = credential_id;
+        t->is_credential = true;
+        return take_trial(credential, cw, t) ? PASS_TRIAL : PASS_NO;
+    }
+    if (state_of(tw) == HEALTH_CLOSED)
+        return PASS_YES;
+    t->target_id = target_id;
+    return take_trial(target, tw, t) ? PASS_TRIAL : PASS_NO;
+}
+
+bool registry_force(struct registry *r, uint16_t target_id, uint16_t credential_id, uint64_t now_us, struct trial *t)
+{
+    struct health *target = &r->targets[target_id].health;
+    struct health *credential = &r->credentials[credential_id].health;
+    uint64_t tw = atomic_load(&target->word), cw = atomic_load(&credential->word);
+    *t = (struct trial){0};
+    if (state_of(tw) == HEALTH_TRIAL || state_of(cw) == HEALTH_TRIAL)
+        return false;
+    if (state_of(cw) == HEALTH_OPEN) {
+        t->target_id = credential_id;
+        t->is_credential = true;
+        return take_trial(credential, cw, t);
+    }
+    if (state_of(tw) == HEALTH_CLOSED)
+        return true;
+    t->target_id = target_id;
+    return take_trial(target, tw, t);
+}
+
+static uint64_t soonest(uint64_t word, uint64_t now)
+{
+    if (state_of(word) == HEALTH_TRIAL) /* taken: how it ends is not known, so soon */
+        return until_of(word) > now + SECOND_US ? until_of(word) : now + SECOND_US;
+    return state_of(word) == HEALTH_OPEN && until_of(word) > now ? until_of(word) : 0;
+}
+
+uint64_t registry_until(const struct registry *r, uint16_t target_id, uint16_t credential_id, uint64_t now_us)
+{
+    uint64_t a = soonest(atomic_load(&r->targets[target_id].health.word), now_us);
+    uint64_t b = soonest(atomic_load(&r->credentials[credential_id].health.word), now_us);
+    return a > b ? a : b;
+}
+
+/* ---- the window ---- */
+
+/* Adds one result and returns the window's sums in *bad and *total. */
+static void window_add(struct health *h, uint64_t now_us, uint64_t window_us, bool is_bad, uint32_t *bad,
+                       uint32_t *total)
+{
+    uint64_t span = window_us / BUCKETS > 0 ? window_us / BUCKETS : 1;
+    uint32_t epoch = (uint32_t)(now_us / span) + 1; /* 0 = bucket never used */
+    _Atomic uint64_t *b = &h->buckets[epoch % BUCKETS];
+    uint64_t old = atomic_load(b), word;
+    do {
+        uint64_t base = old >> 32 == epoch ? old : (uint64_t)epoch << 32;
+        if ((base & 0xffff) == 0xffff)
+            break;
+        word = base + 1 + (is_bad ? 1 << 16 : 0);
+    } while (!atomic_compare_exchange_weak(b, &old, word));
+    *bad = *total = 0;
+    for (int i = 0; i < BUCKETS; i++) {
+        uint64_t w = atomic_load(&h->buckets[i]);
+        if (epoch - (uint32_t)(w >> 32) < BUCKETS && w != 0) {
+            *bad += (uint32_t)(w >> 16) & 0xffff;
+            *total += (uint32_t)w & 0xffff;
+        }
+    }
+}
+
+static void window_clear(struct health *h)
+{
+    for (int i = 0; i < BUCKETS; i++)
+        atomic_store(&h->buckets[i], 0);
+}
+
+static uint64_t cooldown(struct health *h, const struct breaker_conf *b, struct rng *rng)
+{
+    uint32_t level = atomic_load(&h->level);
+    if (level < LEVEL_MAX)
+        atomic_fetch_add(&h->level, 1);
+    uint64_t us = (uint64_t)b->cooldown_ms * 1000 << level, max = (uint64_t)b->cooldown_max_ms * 1000;
+    return rng_jitter(rng, us < max ? us : max, 20);
+}
+
+/* ---- settling ---- */
+
+static void give_back(struct registry *r, struct trial *t)
+{
+    if (t->word != 0)
+        settle(health_of(r, t), t, HEALTH_OPEN, until_of(t->word));
+}
+
+/* A credential's trial went well as far as the credential goes. */
+static void close_credential(struct registry *r, struct trial *t)
+{
+    struct health *h = health_of(r, t);
+    atomic_store(&h->level, 0);
+    settle(h, t, HEALTH_CLOSED, 0);
+}
+
+static void close_if_due(struct health *h, uint64_t now)
+{
+    uint64_t old = atomic_load(&h->word);
+    while (state_of(old) == HEALTH_OPEN && until_of(old) <= now)
+        if (swap(h, &old, word_next(old, HEALTH_CLOSED, 0)))
+            return;
+}
+
+/* The word of the target after a success of the holder of t. */
+static void close_by(struct registry *r, uint16_t target_id, uint64_t now, struct trial *t)
+{
+    struct health *target = &r->targets[target_id].health;
+    if (t->is_credential) {
+        close_credential(r, t);
+        close_if_due(target, now);
+    } else {
+        settle(target, t, HEALTH_CLOSED, 0);
+    }
+    window_clear(target);
+}
+
+void registry_first_token(struct registry *r, uint16_t target_id, uint64_t now_us, struct trial *t)
+{
+    if (t->word == 0)
+        return;
+    atomic_store(&r->targets[target_id].health.run, RUN_PROBATION);
+    close_by(r, target_id, now_us, t);
+}
+
+void registry_good(struct registry *r, uint16_t target_id, uint16_t credential_id, uint64_t now_us, struct trial *t)
+{
+    struct health *target = &r->targets[target_id].health;
+    RM_ASSERT(t->word == 0 || !t->is_credential || t->target_id == credential_id);
+    if (t->word != 0)
+        close_by(r, target_id, now_us, t);
+    else if (state_of(atomic_load(&target->word)) != HEALTH_CLOSED)
+        return; /* an answer that was begun before it opened proves nothing of now */
+    atomic_store(&target->run, 0);
+    atomic_store(&target->level, 0);
+    uint64_t window_us = atomic_load(&target->window_us);
+    uint32_t bad, total;
+    window_add(target, now_us, window_us ? window_us : WINDOW_DEFAULT_US, false, &bad, &total);
+}
+
+void registry_neutral(struct registry *r, struct trial *t, uint64_t now_us)
+{
+    give_back(r, t);
+}
+
+/* A trial failed by a counted failure: open again, for longer; a forced one leaves the time as it was. */
+static void reopen(struct registry *r, uint16_t target_id, uint64_t now, const struct breaker_conf *b, struct rng *rng,
+                   struct trial *t)
+{
+    struct health *target = &r->targets[target_id].health;
+    if (t->is_credential) { /* the credential was not what failed */
+        uint64_t old = atomic_load(&target->word);
+        give_back(r, t);
+        if (state_of(old) == HEALTH_OPEN && until_of(old) <= now)
+            open_until(target, now + cooldown(target, b, rng));
+        return;
+    }
+    uint64_t until = until_of(t->word);
+    settle(target, t, HEALTH_OPEN, until > now ? until : now + cooldown(target, b, rng));
+}
+
+static bool is_second_429(struct health *h, uint64_t now)
+{
+    uint64_t last = atomic_exchange(&h->last_429_us, now + 1);
+    return last != 0 && now + 1 - last <= RATE_PAIR_US;
+}
+
+void registry_bad(struct registry *r, uint16_t target_id, uint64_t now_us, bool is_429, const struct breaker_conf *b,
+                  struct rng *rng, struct trial *t)
+{
+    struct health *target = &r->targets[target_id].health;
+    if (b->is_off) {
+        give_back(r, t);
+        return;
+    }
+    bool is_pair = is_429 && is_second_429(target, now_us);
+    uint32_t run = atomic_fetch_add(&target->run, 1) + 1, bad, total;
+    if (run >= 2 * RUN_PROBATION) /* far from wrapping */
+        atomic_store(&target->run, RUN_PROBATION);
+    atomic_store(&target->window_us, (uint64_t)b->window_ms * 1000);
+    window_add(target, now_us, (uint64_t)b->window_ms * 1000, true, &bad, &total);
+    bool was_trial = t->word != 0;
+    if (was_trial)
+        reopen(r, target_id, now_us, b, rng, t);
+    if (is_pair)
+        open_until(target, now_us + 10 * SECOND_US);
+    if (was_trial || state_of(atomic_load(&target->word)) != HEALTH_CLOSED)
+        return;
+    if (run >= b->failures || (total >= b->ratio_min && (uint64_t)bad * 1000 >= (uint64_t)total * b->ratio_permille))
+        open_until(target, now_us + cooldown(target, b, rng));
+}
+
+static uint64_t hint_us(int64_t ms)
+{
+    int64_t clipped = ms < 0 ? 0 : ms > HINT_MAX_MS ? HINT_MAX_MS : ms;
+    return (uint64_t)clipped * 1000;
+}
+
+void registry_hint(struct registry *r, uint16_t target_id, uint64_t now_us, int64_t retry_after_ms, struct rng *rng,
+                   struct trial *t)
+{
+    uint64_t us = hint_us(retry_after_ms);
+    uint64_t until = now_us + us + rng_below(rng, us / 10 + 1);
+    struct health *target = &r->targets[target_id].health;
+    if (t->word != 0 && !t->is_credential) {
+        settle(target, t, HEALTH_OPEN, until);
+        return;
+    }
+    give_back(r, t);
+    open_until(target, until);
+}
+
+void registry_not_found(struct registry *r, uint16_t target_id, uint64_t now_us, struct trial *t)
+{
+    struct health *target = &r->targets[target_id].health;
+    if (t->word != 0 && !t->is_credential) {
+        settle(target, t, HEALTH_OPEN, now_us + NOT_FOUND_US);
+        return;
+    }
+    give_back(r, t);
+    open_until(target, now_us + NOT_FOUND_US);
+}
+
+static void close_account(struct registry *r, uint16_t credential_id, uint64_t until, struct trial *t)
+{
+    struct health *h = &r->credentials[credential_id].health;
+    if (t->word != 0 && t->is_credential) {
+        settle(h, t, HEALTH_OPEN, until);
+        return;
+    }
+    give_back(r, t);
+    open_until(h, until);
+}
+
+void registry_quota(struct registry *r, uint16_t credential_id, uint64_t now_us, int64_t hint_ms, struct trial *t)
+{
+    struct health *h = &r->credentials[credential_id].health;
+    bool is_new = t->word != 0 || state_of(atomic_load(&h->word)) == HEALTH_CLOSED;
+    uint32_t level = atomic_load(&h->level);
+    if (is_new && level < LEVEL_MAX) /* requests in flight together are one discovery */
+        atomic_fetch_add(&h->level, 1);
+    uint64_t us = QUOTA_US << level;
+    if (us > QUOTA_MAX_US)
+        us = QUOTA_MAX_US;
+    if (hint_ms >= 0 && hint_us(hint_ms) > us)
+        us = hint_us(hint_ms);
+    close_account(r, credential_id, now_us + us, t);
+}
+
+void registry_auth(struct registry *r, uint16_t credential_id, uint64_t now_us, struct trial *t)
+{
+    close_account(r, credential_id, now_us + AUTH_US, t);
+}
+
+/* ---- quirks, keepalives ---- */
+
+uint8_t registry_quirks(const struct registry *r, uint16_t target_id)
+{
+    return atomic_load(&r->targets[target_id].quirks);
+}
+
+bool registry_learn_quirk(struct registry *r, uint16_t target_id, uint8_t quirk)
+{
+    return (atomic_fetch_or(&r->targets[target_id].quirks, quirk) & quirk) != quirk;
+}
+
+void registry_touch(struct registry *r, uint16_t target_id, uint64_t now_us)
+{
+    _Atomic uint64_t *touch = &r->targets[target_id].touch_us;
+    uint64_t old = atomic_load(touch);
+    while (old < now_us && !atomic_compare_exchange_weak(touch, &old, now_us))
+        ;
+}
+
+uint64_t registry_touched_us(const struct registry *r, uint16_t target_id)
+{
+    return atomic_load(&r->targets[target_id].touch_us);
+}
+
+bool registry_lease_keepalive(struct registry *r, uint16_t target_id, uint64_t now_us, uint64_t every_us)
+{
+    _Atomic uint64_t *touch = &r->targets[target_id].touch_us;
+    uint64_t old = atomic_load(touch);
+    if (old != 0 && now_us < old + every_us)
+        return false;
+    return atomic_compare_exchange_strong(touch, &old, now_us);
+}
+
+/* The first of a new day starts the sums anew. The lease lets one keepalive in at a time, so this need not be exact. */
+static void roll_day(struct target *t, int64_t day)
+{
+    int64_t old = atomic_load(&t->day);
+    if (old != day && atomic_compare_exchange_strong(&t->day, &old, day)) {
+        atomic_store(&t->spent, 0);
+        atomic_store(&t->calls, 0);
+    }
+}
+
+bool registry_keepalive_spend(struct registry *r, uint16_t target_id, int64_t day, int64_t cost_nusd, int64_t max_nusd)
+{
+    struct target *t = &r->targets[target_id];
+    roll_day(t, day);
+    if (cost_nusd == NUSD_UNKNOWN)
+        return atomic_fetch_add(&t->calls, 1) + 1 < KEEPALIVE_CALLS_A_DAY;
+    return atomic_fetch_add(&t->spent, cost_nusd) + cost_nusd < max_nusd;
+}
+
+bool registry_keepalive_allowed(const struct registry *r, uint16_t target_id, int64_t day, bool is_priced,
+                                int64_t max_nusd)
+{
+    const struct target *t = &r->targets[target_id];
+    if (atomic_load(&t->day) != day)
+        return is_priced ? max_nusd > 0 : true;
+    return is_priced ? atomic_load(&t->spent) < max_nusd : atomic_load(&t->calls) < KEEPALIVE_CALLS_A_DAY;
+}
+
+/* ---- for people ---- */
+
+enum health_state registry_state(const struct registry *r, uint16_t target_id, uint64_t now_us)
+{
+    return state_of(atomic_load(&r->targets[target_id].health.word));
+}
+
+enum health_state registry_credential_state(const struct registry *r, uint16_t credential_id, uint64_t now_us)
+{
+    return state_of(atomic_load(&r->credentials[credential_id].health.word));
+}
