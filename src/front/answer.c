@@ -1,0 +1,123 @@
+/* Answers to calls that are not a provider's output, and the header lines of ours that all answers carry. */
+#include "front/answer.h"
+
+#include "base/text.h"
+#include "front/visit.h"
+
+static void put_cstr(struct buf *out, const char *name, const char *value)
+{
+    if (value != NULL && value[0] != '\0')
+        head_put_field(out, name, bytes_of(value));
+}
+
+static void put_record(struct buf *out, const struct request_record *rec, bool with_cost)
+{
+    struct buf text = {0};
+    if (rec->n_attempts > 0) {
+        trail_text(rec, &text);
+        head_put_field(out, "x-ringmain-trail", buf_bytes(&text));
+    }
+    head_put_field_u64(out, "x-ringmain-attempts", rec->n_started);
+    put_cstr(out, "x-ringmain-adjusted", rec->adjusted);
+    if (with_cost && rec->n_started > 0 && rec->cost_nusd != NUSD_UNKNOWN) {
+        buf_clear(&text);
+        text_usd(&text, rec->cost_nusd);
+        head_put_field(out, "x-ringmain-cost-usd", buf_bytes(&text));
+    }
+    buf_fini(&text);
+}
+
+void answer_put_fields(struct buf *out, const struct answer_facts *f)
+{
+    put_cstr(out, "x-ringmain-request-id", f->id_text);
+    put_cstr(out, "x-ringmain-provider", f->provider);
+    put_cstr(out, "x-ringmain-model", f->model);
+    if (f->rec != NULL)
+        put_record(out, f->rec, f->with_cost);
+}
+
+void answer_head_of_stream(struct client_call *c, const struct answer_facts *f, struct bytes further)
+{
+    struct buf fields = {0};
+    RM_ASSERT(!c->head_sent);
+    head_put_field(&fields, "content-type", BYTES("text/event-stream; charset=utf-8"));
+    head_put_field(&fields, "cache-control", BYTES("no-cache"));
+    head_put_field(&fields, "x-accel-buffering", BYTES("no"));
+    answer_put_fields(&fields, f);
+    buf_put(&fields, further);
+    inbound_head(c->inbound, 200, INBOUND_STREAM, 0, buf_bytes(&fields));
+    c->head_sent = true;
+    buf_fini(&fields);
+}
+
+void answer_whole(struct client_call *c, unsigned status, const struct answer_facts *f, struct bytes further,
+                  struct bytes body)
+{
+    struct buf fields = {0};
+    RM_ASSERT(!c->head_sent);
+    head_put_field(&fields, "content-type", BYTES("application/json"));
+    answer_put_fields(&fields, f);
+    buf_put(&fields, further);
+    inbound_head(c->inbound, status, INBOUND_LENGTH, body.n, buf_bytes(&fields));
+    c->head_sent = true;
+    inbound_put(c->inbound, body);
+    visit_end(visit_of_call(c));
+    buf_fini(&fields);
+}
+
+/* Whole seconds, at least one, never sooner than told. */
+static uint64_t retry_after_seconds(int64_t ms)
+{
+    return ms <= 1000 ? 1 : (uint64_t)(ms + 999) / 1000;
+}
+
+void call_answer_error(struct client_call *c, const struct answer_error *e, const struct request_record *rec,
+                       bool no_retry)
+{
+    struct buf body = {0}, further = {0};
+    struct answer_facts facts = {.id_text = c->id_text,
+                                 .provider = rec ? rec->provider : NULL,
+                                 .model = rec ? rec->model : NULL,
+                                 .rec = rec,
+                                 .with_cost = !c->call.is_stream};
+    if (c->head_sent) {
+        call_error_in_stream(c, e);
+        return;
+    }
+    if (e->retry_after_ms >= 0)
+        head_put_field_u64(&further, "retry-after", retry_after_seconds(e->retry_after_ms));
+    if (no_retry)
+        head_put_field(&further, "x-should-retry", BYTES("false"));
+    error_body(c->dialect, e, &body);
+    answer_whole(c, e->status, &facts, buf_bytes(&further), buf_bytes(&body));
+    buf_fini(&further);
+    buf_fini(&body);
+}
+
+void call_error_in_stream(struct client_call *c, const struct answer_error *e)
+{
+    struct buf event = {0};
+    RM_ASSERT(c->head_sent);
+    error_event(c->dialect, e, &event);
+    inbound_put(c->inbound, buf_bytes(&event));
+    visit_end(visit_of_call(c));
+    buf_fini(&event);
+}
+
+/* A whole answer has no place for a comment: such a client waits. */
+void call_heartbeat(struct client_call *c, const struct request_record *rec)
+{
+    if (!c->call.is_stream)
+        return;
+    if (!c->head_sent) {
+        struct answer_facts facts = {.id_text = c->id_text, .rec = rec};
+        answer_head_of_stream(c, &facts, BYTES(""));
+    }
+    inbound_put(c->inbound, BYTES(": ringmain\n\n"));
+    inbound_flush(c->inbound);
+}
+
+bool call_is_full(const struct client_call *c)
+{
+    return inbound_is_full(c->inbound);
+}

@@ -1,0 +1,271 @@
+/* One attempt's answer on its way to the client. What the provider's output becomes is settled by its first piece:
+ *
+ *                        same dialect                          other dialect, or the other shape
+ *     client streams     RELAY: the provider's bytes           ENCODE: encoder, event by event
+ *     client waits       KEEP:  the provider's JSON as it is   ENCODE: encoder, one JSON text at the end
+ *
+ * Before commit everything goes to `held`; after it RELAY lends the provider's bytes to the socket (no copy: they stay
+ * valid until the flush), ENCODE writes to `held` and lends that. */
+#include "base/mem.h"
+#include "front/answer.h"
+#include "front/visit.h"
+
+enum mode { MODE_OPEN, MODE_RELAY, MODE_KEEP, MODE_ENCODE };
+
+struct draft {
+    struct client_call *call; /* not touched by draft_free: it may be gone by then */
+    struct draft_options o;
+    enum mode mode;
+    bool is_stream; /* the client's wish */
+    bool is_committed, has_encoder;
+    bool has_done;      /* the provider's terminal marker went by */
+    struct buf held;    /* made and not lent yet */
+    struct buf further; /* header lines of the provider's that go down */
+    size_t n_lent;      /* bytes of `held` that the inbound has until the flush */
+    struct encoder encoder;
+};
+
+/* What ends a stream of a dialect. A provider that leaves its marker out (after a whole answer) must not leave the
+ * client waiting for it. */
+static struct bytes terminal_marker(const struct dialect *d)
+{
+    if (bytes_is(bytes_of(d->name), "anthropic"))
+        return BYTES("event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
+    return BYTES("data: [DONE]\n\n");
+}
+
+struct draft *draft_new(struct client_call *c, const struct draft_options *o)
+{
+    struct draft *d = mem_zalloc(sizeof *d);
+    d->call = c;
+    d->o = *o;
+    d->is_stream = c->call.is_stream;
+    return d;
+}
+
+void draft_free(struct draft *d)
+{
+    if (d == NULL)
+        return;
+    if (d->has_encoder)
+        encoder_fini(&d->encoder);
+    buf_fini(&d->held);
+    buf_fini(&d->further);
+    mem_free(d);
+}
+
+static void begin_encoding(struct draft *d)
+{
+    struct encoder_options o = {.is_stream = d->is_stream,
+                                .wants_usage = d->call->call.wants_usage,
+                                .model = bytes_of(d->o.model),
+                                .created_wall_s = d->o.wall_ms / 1000,
+                                .id_seed = d->call->id};
+    d->mode = MODE_ENCODE;
+    d->has_encoder = true;
+    encoder_init(&d->encoder, d->call->dialect, &o);
+}
+
+static void settle_mode(struct draft *d, bool raw_is_stream)
+{
+    bool is_same = d->call->dialect == d->o.target;
+    if (is_same && d->is_stream == raw_is_stream)
+        d->mode = d->is_stream ? MODE_RELAY : MODE_KEEP;
+    else
+        begin_encoding(d);
+}
+
+/* Nothing but comment lines: a provider's keep-alive. */
+static bool is_comment(struct bytes raw)
+{
+    bool has_colon = false;
+    while (raw.p != NULL && raw.n > 0) {
+        struct bytes line = bytes_trim(bytes_cut(&raw, '\n'));
+        if (line.n == 0)
+            continue;
+        if (line.p[0] != ':')
+            return false;
+        has_colon = true;
+    }
+    return has_colon;
+}
+
+/* A last event may come without its empty line; the client must see where it ends. */
+static bool ends_with_empty_line(struct bytes raw)
+{
+    return bytes_ends_with(raw, BYTES("\n\n")) || bytes_ends_with(raw, BYTES("\r\n\r\n")) ||
+           bytes_ends_with(raw, BYTES("\r\r")) || bytes_ends_with(raw, BYTES("\n\r\n")) ||
+           bytes_ends_with(raw, BYTES("\r\n\r")) || bytes_ends_with(raw, BYTES("\r\n\n"));
+}
+
+static size_t give(struct draft *d, struct bytes part)
+{
+    if (d->is_committed)
+        inbound_put(d->call->inbound, part);
+    else
+        buf_put(&d->held, part);
+    return part.n;
+}
+
+static size_t relay_raw(struct draft *d, const struct draft_input *in)
+{
+    if (in->is_dropped || (!d->is_committed && in->n == 0 && is_comment(in->raw)))
+        return 0;
+    size_t n = 0;
+    if (in->strip_end > in->strip_at) {
+        n += give(d, bytes_slice(in->raw, 0, in->strip_at));
+        n += give(d, bytes_slice(in->raw, in->strip_end, in->raw.n));
+    } else {
+        n += give(d, in->raw);
+    }
+    if (!ends_with_empty_line(in->raw))
+        n += give(d, BYTES("\n\n"));
+    return n;
+}
+
+static size_t keep_raw(struct draft *d, const struct draft_input *in)
+{
+    struct bytes raw = in->raw;
+    if (in->strip_end > in->strip_at) {
+        buf_put(&d->held, bytes_slice(raw, 0, in->strip_at));
+        raw = bytes_slice(raw, in->strip_end, raw.n);
+    }
+    buf_put(&d->held, raw);
+    return raw.n;
+}
+
+static size_t encode(struct draft *d, const struct draft_input *in)
+{
+    size_t before = d->held.n;
+    for (size_t i = 0; i < in->n; i++)
+        if (in->v[i].kind != EVENT_ERROR)
+            encoder_event(&d->encoder, &in->v[i], &d->held);
+    return d->held.n - before;
+}
+
+static bool has_token(const struct draft_input *in)
+{
+    for (size_t i = 0; i < in->n; i++)
+        if (in->v[i].is_token)
+            return true;
+    return false;
+}
+
+bool draft_put(struct draft *d, const struct draft_input *in, uint32_t *n_bytes)
+{
+    size_t n = 0;
+    if (d->mode == MODE_OPEN && in->raw_is_stream && in->n == 0 && is_comment(in->raw)) {
+        *n_bytes = 0;
+        return true;
+    }
+    if (d->mode == MODE_OPEN)
+        settle_mode(d, in->raw_is_stream);
+    for (size_t i = 0; i < in->n; i++)
+        d->has_done = d->has_done || in->v[i].kind == EVENT_DONE;
+    if (d->mode == MODE_RELAY)
+        n = relay_raw(d, in);
+    else if (d->mode == MODE_KEEP)
+        n = keep_raw(d, in);
+    else
+        n = encode(d, in);
+    *n_bytes = n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+    /* a token opens the gate, so what came with it is not held for long */
+    return !d->is_stream || d->is_committed || d->held.n <= d->o.gate_bytes || has_token(in);
+}
+
+void draft_set_fields(struct draft *d, const struct fields *f)
+{
+    char name[64];
+    buf_clear(&d->further);
+    for (size_t i = 0; f != NULL && i < f->n; i++) {
+        struct bytes from = f->v[i].name;
+        if (from.n >= sizeof name || !dialect_field_goes_down(d->call->dialect, d->o.target, from))
+            continue;
+        memcpy(name, from.p, from.n);
+        name[from.n] = '\0';
+        head_put_field(&d->further, name, f->v[i].value);
+    }
+}
+
+static struct answer_facts facts_of(const struct draft *d, const struct request_record *rec)
+{
+    return (struct answer_facts){.id_text = d->call->id_text,
+                                 .provider = d->o.provider,
+                                 .model = d->o.model,
+                                 .rec = rec,
+                                 .with_cost = !d->is_stream};
+}
+
+static void lend_held(struct draft *d)
+{
+    if (d->held.n == d->n_lent)
+        return;
+    inbound_put(d->call->inbound, bytes_slice(buf_bytes(&d->held), d->n_lent, d->held.n));
+    d->n_lent = d->held.n;
+}
+
+void draft_commit(struct draft *d, const struct request_record *rec)
+{
+    RM_ASSERT(!d->is_committed);
+    d->is_committed = true;
+    if (!d->is_stream)
+        return;
+    if (!d->call->head_sent) {
+        struct answer_facts facts = facts_of(d, rec);
+        answer_head_of_stream(d->call, &facts, buf_bytes(&d->further));
+    }
+    buf_fini(&d->further);
+    if (d->mode != MODE_ENCODE)
+        lend_held(d);
+}
+
+static void forget_lent(struct draft *d)
+{
+    RM_ASSERT(d->n_lent == d->held.n);
+    d->n_lent = 0;
+    buf_fini(&d->held);
+}
+
+void draft_flush(struct draft *d)
+{
+    if (!d->is_committed || !d->is_stream)
+        return;
+    lend_held(d);
+    inbound_flush(d->call->inbound);
+    forget_lent(d);
+}
+
+static void end_stream(struct draft *d)
+{
+    if (d->mode == MODE_ENCODE)
+        encoder_end(&d->encoder, &d->held);
+    lend_held(d);
+    if (d->mode == MODE_RELAY && !d->has_done)
+        inbound_put(d->call->inbound, terminal_marker(d->call->dialect));
+    struct client_call *c = d->call;
+    d->call = NULL;
+    visit_end(visit_of_call(c));
+    forget_lent(d);
+}
+
+void draft_end(struct draft *d, const struct request_record *rec)
+{
+    RM_ASSERT(d->is_committed);
+    if (d->is_stream) {
+        end_stream(d);
+        return;
+    }
+    if (d->mode == MODE_OPEN)
+        begin_encoding(d);
+    if (d->mode == MODE_ENCODE)
+        encoder_end(&d->encoder, &d->held);
+    struct answer_facts facts = facts_of(d, rec);
+    struct client_call *c = d->call;
+    d->call = NULL;
+    answer_whole(c, 200, &facts, buf_bytes(&d->further), buf_bytes(&d->held));
+}
+
+unsigned draft_status(const struct draft *d)
+{
+    return d->is_committed ? 200 : 0;
+}

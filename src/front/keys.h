@@ -1,0 +1,13 @@
+/* Client keys: who may use the gateway. Only their SHA-256 is known here. */
+#ifndef RM_FRONT_KEYS_H
+#define RM_FRONT_KEYS_H
+
+#include "base/fields.h"
+#include "config/config.h"
+
+/* The key that these request fields present (Authorization: Bearer, or x-api-key): true and its name (the config's, ""
+ * when no keys are configured and everyone may come in). False: no key, or one that is not known. The time taken does
+ * not tell which key was nearly right, or which of them matched. */
+bool keys_check(const struct config *c, const struct fields *fields, const char **name);
+
+#endif

@@ -1,0 +1,62 @@
+/* x-ringmain-trail (DESIGN 4): the attempts in order, one entry each. Times are the attempt's own: from its start to
+ * its end, or to its first token. An entry that does not fit any more, and all after it, are left out whole. */
+#include "base/text.h"
+#include "front/front.h"
+
+enum { TRAIL_BYTES_MAX = 4096 };
+
+static int64_t ms_between(int64_t from_us, int64_t to_us)
+{
+    int64_t us = to_us - (from_us > 0 ? from_us : 0);
+    return us > 0 ? (us + 500) / 1000 : 0;
+}
+
+/* The attempt that serves is still running when the head goes out. */
+static bool is_serving(const struct attempt_record *a)
+{
+    return a->outcome == OUTCOME_OK || (a->outcome == OUTCOME_NONE && a->is_started);
+}
+
+static void put_ms(struct buf *out, int64_t ms)
+{
+    buf_put_i64(out, ms);
+    buf_puts(out, "ms");
+}
+
+static void put_entry(struct buf *out, const struct attempt_record *a)
+{
+    text_percent(out, bytes_of(a->provider), ";,/");
+    buf_putc(out, '/');
+    text_percent(out, bytes_of(a->model), ";,");
+    buf_putc(out, ';');
+    if (is_serving(a)) {
+        buf_puts(out, "ok;ttft=");
+        put_ms(out, ms_between(a->start_us, a->ttft_us >= 0 ? a->ttft_us : a->total_us));
+        return;
+    }
+    buf_puts(out, outcome_word(a->outcome));
+    if (!a->is_started)
+        return;
+    if (a->status != 0) {
+        buf_puts(out, ";status=");
+        buf_put_u64(out, a->status);
+    }
+    buf_putc(out, ';');
+    put_ms(out, ms_between(a->start_us, a->total_us));
+}
+
+void trail_text(const struct request_record *rec, struct buf *out)
+{
+    struct buf entry = {0};
+    size_t from = out->n;
+    for (uint16_t i = 0; i < rec->n_attempts; i++) {
+        buf_clear(&entry);
+        put_entry(&entry, &rec->attempts[i]);
+        if (out->n - from + entry.n + 2 > TRAIL_BYTES_MAX)
+            break;
+        if (out->n > from)
+            buf_puts(out, ", ");
+        buf_put(out, buf_bytes(&entry));
+    }
+    buf_fini(&entry);
+}
