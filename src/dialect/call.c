@@ -1,0 +1,345 @@
+/* Reads the facts of a client's request (struct call) from its body. One scan finds and checks the top-level members;
+ * what lies deeper (images, markers, prompt text, the last message) is walked through in the raw text, never parsed
+ * into a tree: this runs for every request, and a tree is needed for a translation only. */
+#include "dialect/request_impl.h"
+#include "dialect/walk.h"
+
+enum { MEMBERS_MAX = 32, NESTED_MAX = 6 };
+
+/* A body, its wanted members, and what is being found out. */
+struct reading {
+    struct bytes body;
+    unsigned max_depth;
+    struct arena *arena;
+    struct json_member *members;
+    size_t n;
+    struct call *call;
+    const char **why;
+};
+
+static enum err refuse(struct reading *r, enum err e, const char *why)
+{
+    *r->why = why;
+    return e;
+}
+
+static struct json_member *member(const struct reading *r, const char *name)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (strcmp(r->members[i].name, name) == 0)
+            return &r->members[i];
+    RM_UNREACHABLE();
+}
+
+static bool is_given(const struct json_member *m)
+{
+    return m->type != JSON_ABSENT && m->type != JSON_NULL;
+}
+
+static struct bytes raw(const struct reading *r, const char *name)
+{
+    const struct json_member *m = member(r, name);
+    return is_given(m) ? json_member_raw(r->body, m) : (struct bytes){NULL, 0};
+}
+
+/* ---- single members ---- */
+
+static enum err small_tree(struct reading *r, struct bytes text, yyjson_val **v)
+{
+    return json_tree_parse(text, r->max_depth, r->arena, v);
+}
+
+static enum err read_model(struct reading *r)
+{
+    const struct json_member *m = member(r, "model");
+    yyjson_val *v;
+    if (!is_given(m))
+        return refuse(r, ERR_MISSING, "model is missing");
+    if (m->type != JSON_STRING)
+        return refuse(r, ERR_TYPE, "model must be a string");
+    if (small_tree(r, json_member_raw(r->body, m), &v) != ERR_OK)
+        return refuse(r, ERR_SYNTAX, "model is not a well-formed string");
+    r->call->model = json_tree_bytes(v);
+    if (r->call->model.n == 0)
+        return refuse(r, ERR_MISSING, "model is empty");
+    if (r->call->model.n > 256)
+        return refuse(r, ERR_LIMIT, "model is longer than 256 bytes");
+    for (size_t i = 0; i < r->call->model.n; i++)
+        if ((unsigned char)r->call->model.p[i] < 0x20 || r->call->model.p[i] == 0x7f)
+            return refuse(r, ERR_TYPE, "model holds a control character");
+    return ERR_OK;
+}
+
+static enum err read_stream(struct reading *r)
+{
+    const struct json_member *m = member(r, "stream");
+    if (is_given(m) && m->type != JSON_TRUE && m->type != JSON_FALSE)
+        return refuse(r, ERR_TYPE, "stream must be true or false");
+    r->call->is_stream = m->type == JSON_TRUE;
+    return ERR_OK;
+}
+
+/* A whole number of at least `least`; leaves *out alone when the member is not given. */
+static enum err read_whole(struct reading *r, const char *name, int64_t least, int64_t *out)
+{
+    const struct json_member *m = member(r, name);
+    yyjson_val *v;
+    if (!is_given(m))
+        return ERR_OK;
+    int64_t n;
+    if (m->type != JSON_NUMBER || small_tree(r, json_member_raw(r->body, m), &v) != ERR_OK ||
+        !json_tree_to_int(v, &n) || n < least)
+        return refuse(r, ERR_TYPE,
+                      arena_printf(r->arena, "%s must be a whole number of at least %d", name, (int)least).p);
+    *out = n;
+    return ERR_OK;
+}
+
+static struct bytes read_string(struct reading *r, struct bytes text)
+{
+    yyjson_val *v;
+    if (!raw_is_string(text) || small_tree(r, text, &v) != ERR_OK)
+        return BYTES("");
+    return json_tree_bytes(v);
+}
+
+/* ---- prompt ---- */
+
+static void count_content(struct call *c, struct bytes content, unsigned depth);
+
+static bool is_marker(struct bytes name)
+{
+    return bytes_is(name, "cache_control") || bytes_is(name, "prompt_cache_breakpoint");
+}
+
+static bool is_text_member(struct bytes name)
+{
+    return bytes_is(name, "text") || bytes_is(name, "thinking") || bytes_is(name, "refusal");
+}
+
+static void count_part_member(struct call *c, struct bytes name, struct bytes value, unsigned depth)
+{
+    if (bytes_is(name, "type")) {
+        c->has_vision = c->has_vision || raw_is(value, "image") || raw_is(value, "image_url");
+    } else if (is_text_member(name)) {
+        c->prompt_bytes += raw_string_bytes(value);
+    } else if (bytes_is(name, "content")) {
+        count_content(c, value, depth + 1);
+    } else if (bytes_is(name, "input")) {
+        c->prompt_bytes += value.n;
+    } else if (bytes_is(name, "file_id")) {
+        c->state = raw_is_nothing(value) ? c->state : BYTES("file_id");
+    } else if (bytes_is(name, "source") || bytes_is(name, "file")) {
+        if (!raw_is_nothing(walk_get(value, "file_id")))
+            c->state = BYTES("file_id");
+        if (raw_is(walk_get(value, "type"), "text"))
+            c->prompt_bytes += raw_string_bytes(walk_get(value, "data"));
+    } else if (is_marker(name)) {
+        c->has_cache_markers = c->has_cache_markers || !raw_is_nothing(value);
+    }
+}
+
+/* A text or a list of parts, which may hold lists again (tool results). */
+static void count_content(struct call *c, struct bytes content, unsigned depth)
+{
+    if (depth > NESTED_MAX)
+        return;
+    c->prompt_bytes += raw_string_bytes(content);
+    struct walk parts = walk_of(content);
+    while (walk_next(&parts)) {
+        struct walk members = walk_of(parts.value);
+        while (walk_next(&members))
+            if (members.is_object)
+                count_part_member(c, members.name, members.value, depth);
+    }
+}
+
+static void count_tool_calls(struct call *c, struct bytes calls)
+{
+    struct walk w = walk_of(calls);
+    while (walk_next(&w)) {
+        struct bytes function = walk_get(w.value, "function");
+        c->prompt_bytes += raw_string_bytes(walk_get(function, "name"));
+        c->prompt_bytes += raw_string_bytes(walk_get(function, "arguments"));
+    }
+}
+
+static void count_message(struct call *c, struct bytes message)
+{
+    struct walk w = walk_of(message);
+    c->has_prefill = false;
+    while (walk_next(&w)) {
+        if (bytes_is(w.name, "role"))
+            c->has_prefill = raw_is(w.value, "assistant");
+        else if (bytes_is(w.name, "content"))
+            count_content(c, w.value, 0);
+        else if (bytes_is(w.name, "tool_calls"))
+            count_tool_calls(c, w.value);
+        else if (bytes_is(w.name, "audio") && !raw_is_nothing(walk_get(w.value, "id")))
+            c->state = BYTES("audio");
+        else if (is_marker(w.name))
+            c->has_cache_markers = c->has_cache_markers || !raw_is_nothing(w.value);
+    }
+}
+
+static void count_tools(struct call *c, struct bytes tools)
+{
+    struct walk w = walk_of(tools);
+    while (walk_next(&w)) {
+        c->has_tools = true;
+        if (!raw_is_nothing(walk_get(w.value, "cache_control")))
+            c->has_cache_markers = true;
+    }
+    c->prompt_bytes += c->has_tools ? tools.n : 0;
+}
+
+/* Eight bytes a step, so that hashing a long prompt costs less than scanning it. Equal on every machine. */
+static uint64_t mix(uint64_t h, struct bytes b)
+{
+    const unsigned char *p = (const unsigned char *)b.p;
+    size_t i = 0;
+    for (; i + 8 <= b.n; i += 8) {
+        uint64_t w = 0;
+        for (unsigned k = 0; k < 8; k++)
+            w |= (uint64_t)p[i + k] << (8 * k);
+        h = (h ^ w) * 0x9e3779b97f4a7c15ULL;
+        h ^= h >> 29;
+    }
+    for (; i < b.n; i++)
+        h = (h ^ p[i]) * 0x100000001b3ULL;
+    return (h ^ b.n) * 0xff51afd7ed558ccdULL;
+}
+
+/* Facts of the prompt, and the hash of what a provider's cache could hold of it: all but the last message. */
+static void read_prompt(struct reading *r, struct bytes system)
+{
+    struct call *c = r->call;
+    struct bytes tools = raw(r, "tools"), messages = raw(r, "messages");
+    count_tools(c, tools);
+    count_content(c, system, 0);
+    struct walk w = walk_of(messages);
+    size_t last_at = 0, n = 0;
+    while (!w.is_object && walk_next(&w)) {
+        count_message(c, w.value);
+        last_at = (size_t)(w.value.p - messages.p);
+        n++;
+    }
+    if (n < 2 && !c->has_tools && system.n == 0)
+        return; /* nothing stands before the last message */
+    uint64_t h = mix(mix(mix(0x52494e47, tools), system), bytes_slice(messages, 0, last_at));
+    h ^= h >> 32;
+    c->prefix_hash = h != 0 ? h : 1;
+}
+
+/* ---- whole bodies ---- */
+
+static enum err scan_body(struct reading *r)
+{
+    struct json_scan scan;
+    if (r->body.n == 0)
+        return refuse(r, ERR_SYNTAX, "the body is empty");
+    enum err e = json_scan(r->body, r->max_depth, r->members, r->n, &scan);
+    if (e == ERR_OK)
+        return ERR_OK;
+    const char *what = scan.error != NULL ? scan.error : err_text(e);
+    return refuse(r, e,
+                  arena_printf(r->arena, "the body is not acceptable JSON: %s, at byte %zu", what, scan.error_at).p);
+}
+
+static enum err read_common(struct reading *r)
+{
+    *r->call = (struct call){.n = 1, .max_tokens = -1, .effort = BYTES(""), .state = BYTES("")};
+    enum err e = scan_body(r);
+    if (e == ERR_OK)
+        e = read_model(r);
+    if (e == ERR_OK)
+        e = read_stream(r);
+    if (e == ERR_OK)
+        e = read_whole(r, "max_tokens", 0, &r->call->max_tokens);
+    return e;
+}
+
+static void read_state(struct reading *r, const char *const *names)
+{
+    for (; *names != NULL; names++)
+        if (is_given(member(r, *names)))
+            r->call->state = bytes_of(*names);
+}
+
+static void read_openai_output(struct reading *r)
+{
+    struct call *c = r->call;
+    c->wants_usage = bytes_is(walk_get(raw(r, "stream_options"), "include_usage"), "true");
+    c->has_json_schema = raw_is(walk_get(raw(r, "response_format"), "type"), "json_schema");
+    c->effort = read_string(r, raw(r, "reasoning_effort"));
+    struct walk w = walk_of(raw(r, "modalities"));
+    while (walk_next(&w))
+        c->has_audio = c->has_audio || raw_is(w.value, "audio");
+    c->has_audio = c->has_audio || is_given(member(r, "audio"));
+}
+
+enum err openai_read_call(struct bytes body, unsigned max_depth, struct arena *a, struct call *out, const char **why)
+{
+    static const char *const state[] = {"previous_response_id", "conversation", "container", "thread", NULL};
+    struct json_member members[MEMBERS_MAX] = {{.name = "model"},
+                                               {.name = "messages"},
+                                               {.name = "stream"},
+                                               {.name = "stream_options"},
+                                               {.name = "max_tokens"},
+                                               {.name = "max_completion_tokens"},
+                                               {.name = "n"},
+                                               {.name = "tools"},
+                                               {.name = "response_format"},
+                                               {.name = "modalities"},
+                                               {.name = "audio"},
+                                               {.name = "reasoning_effort"},
+                                               {.name = "functions"},
+                                               {.name = "container"},
+                                               {.name = "thread"},
+                                               {.name = "conversation"},
+                                               {.name = "previous_response_id"},
+                                               {.name = "prompt_cache_retention"},
+                                               {.name = "prompt_cache_options"},
+                                               {.name = "cache_control"}};
+    struct reading r = {body, max_depth, a, members, 20, out, why};
+    enum err e = read_common(&r);
+    if (e == ERR_OK)
+        e = read_whole(&r, "max_completion_tokens", 0, &out->max_tokens);
+    if (e == ERR_OK)
+        e = read_whole(&r, "n", 1, &out->n);
+    if (e != ERR_OK)
+        return e;
+    read_state(&r, state);
+    read_openai_output(&r);
+    read_prompt(&r, (struct bytes){NULL, 0});
+    out->has_tools = out->has_tools || raw(&r, "functions").n > 2;
+    out->has_cache_markers = out->has_cache_markers || is_given(member(&r, "cache_control"));
+    return ERR_OK;
+}
+
+enum err anthropic_read_call(struct bytes body, unsigned max_depth, struct arena *a, struct call *out, const char **why)
+{
+    static const char *const state[] = {"container", "thread", NULL};
+    struct json_member members[MEMBERS_MAX] = {
+        {.name = "model"},    {.name = "messages"},      {.name = "stream"},        {.name = "max_tokens"},
+        {.name = "system"},   {.name = "tools"},         {.name = "output_config"}, {.name = "output_format"},
+        {.name = "thinking"}, {.name = "cache_control"}, {.name = "container"},     {.name = "thread"}};
+    struct reading r = {body, max_depth, a, members, 12, out, why};
+    enum err e = read_common(&r);
+    if (e != ERR_OK)
+        return e;
+    out->wants_usage = true;
+    read_state(&r, state);
+    struct bytes config = raw(&r, "output_config");
+    out->effort = read_string(&r, walk_get(config, "effort"));
+    out->has_json_schema = !raw_is_nothing(walk_get(config, "format")) || is_given(member(&r, "output_format"));
+    read_prompt(&r, raw(&r, "system"));
+    out->has_cache_markers = out->has_cache_markers || is_given(member(&r, "cache_control"));
+    return ERR_OK;
+}
+
+enum err dialect_read_call(const struct dialect *d, struct bytes body, unsigned max_depth, struct arena *a,
+                           struct call *out, const char **why)
+{
+    return d->read_call(body, max_depth, a, out, why);
+}
