@@ -18,10 +18,11 @@ struct decoder {
     unsigned max_depth;
     bool strips_usage; /* usage was asked for by the gateway, not by the client: take it out again */
     bool has_finish, has_done, has_token, has_error;
-    struct arena scratch;   /* reset per call */
-    void *state;            /* the dialect's own, from `keep` */
-    struct arena keep;      /* lives as long as the decoder */
-    struct failure failure; /* of the last EVENT_ERROR */
+    struct arena scratch;    /* reset per call */
+    struct arena_mark clean; /* scratch as it is between calls */
+    void *state;             /* the dialect's own, from `keep` */
+    struct arena keep;       /* lives as long as the decoder */
+    struct failure failure;  /* of the last EVENT_ERROR */
 };
 
 struct decoded {

@@ -1,0 +1,68 @@
+/* What all decoders share: the scratch is reset before each call, so that a stream of any length needs the memory of
+ * its largest event; what was seen is noted here once for all dialects; and nothing is decoded after an error event or
+ * after the terminal marker. */
+#include "dialect/decode.h"
+
+#include "base/check.h"
+#include "dialect/dialect.h"
+
+void decoder_init(struct decoder *d, const struct dialect *target, struct bytes vendor, unsigned max_depth,
+                  bool strips_usage)
+{
+    RM_ASSERT(target != NULL && target->decoder != NULL);
+    *d = (struct decoder){.dialect = target, .vendor = vendor, .max_depth = max_depth, .strips_usage = strips_usage};
+    arena_init(&d->scratch);
+    arena_init(&d->keep);
+    arena_alloc(&d->scratch, 1); /* its block stays: no malloc for a small event */
+    d->clean = arena_mark(&d->scratch);
+    target->decoder->init(d);
+}
+
+void decoder_fini(struct decoder *d)
+{
+    arena_fini(&d->scratch);
+    arena_fini(&d->keep);
+    d->state = NULL;
+}
+
+static void note(struct decoder *d, const struct decoded *out)
+{
+    for (size_t i = 0; i < out->n; i++) {
+        const struct event *e = &out->v[i];
+        d->has_token |= e->is_token;
+        d->has_finish |= e->kind == EVENT_FINISH;
+        d->has_done |= e->kind == EVENT_DONE;
+        d->has_error |= e->kind == EVENT_ERROR;
+    }
+}
+
+/* False when nothing may come any more: the call is then answered with an empty batch. */
+static bool is_open(struct decoder *d, struct decoded *out)
+{
+    RM_ASSERT(d->dialect != NULL);
+    *out = (struct decoded){0};
+    arena_reset(&d->scratch, d->clean);
+    out->is_dropped = d->has_error || d->has_done;
+    return !out->is_dropped;
+}
+
+void decoder_event(struct decoder *d, const struct sse_event *ev, struct decoded *out)
+{
+    if (!is_open(d, out))
+        return;
+    d->dialect->decoder->event(d, ev, out);
+    note(d, out);
+}
+
+void decoder_whole(struct decoder *d, struct bytes body, struct decoded *out)
+{
+    if (!is_open(d, out))
+        return;
+    d->dialect->decoder->whole(d, body, out);
+    note(d, out);
+}
+
+bool decoder_is_complete(const struct decoder *d)
+{
+    return !d->has_error && (d->has_done || d->has_finish);
+}

@@ -1,0 +1,91 @@
+#include "dialect/openai_usage.h"
+
+/* More than any bill: keeps sums of hostile numbers from overflowing. */
+static const int64_t COUNT_MAX = INT64_C(1000000000000000);
+
+static int64_t count(yyjson_val *object, const char *name)
+{
+    int64_t v = json_tree_int(object, name, -1);
+    return v > COUNT_MAX ? COUNT_MAX : v < 0 ? -1 : v;
+}
+
+/* The first of the names that is there. */
+static int64_t count_any(yyjson_val *object, const char *const *names, size_t n)
+{
+    int64_t v = -1;
+    for (size_t i = 0; i < n && v < 0; i++)
+        v = count(object, names[i]);
+    return v;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* prompt_tokens holds the cached and the written tokens; ours are disjoint. */
+static void split_prompt(yyjson_val *told, int64_t prompt, struct usage *out)
+{
+    static const char *const hits[] = {"cached_tokens", "prompt_cache_hit_tokens", "num_cached_tokens"};
+    yyjson_val *details = yyjson_obj_get(told, "prompt_tokens_details");
+    if (!yyjson_is_obj(details))
+        details = yyjson_obj_get(told, "input_tokens_details");
+    int64_t cached = count(details, "cached_tokens"), written = count(details, "cache_write_tokens");
+    if (cached < 0)
+        cached = count_any(told, hits, RM_COUNTOF(hits));
+    if (prompt >= 0) {
+        cached = least(cached, prompt);
+        written = least(written, prompt - (cached > 0 ? cached : 0));
+        out->input = prompt - (cached > 0 ? cached : 0) - (written > 0 ? written : 0);
+    }
+    out->cache_read = cached;
+    out->cache_write_5m = written;
+}
+
+bool openai_usage_read(yyjson_val *told, struct usage *out)
+{
+    static const char *const prompts[] = {"prompt_tokens", "input_tokens"};
+    static const char *const completions[] = {"completion_tokens", "output_tokens"};
+    *out = USAGE_NONE;
+    yyjson_val *details = yyjson_obj_get(told, "completion_tokens_details");
+    if (!yyjson_is_obj(details))
+        details = yyjson_obj_get(told, "output_tokens_details");
+    int64_t prompt = count_any(told, prompts, 2), completion = count_any(told, completions, 2);
+    int64_t reasoning = count(details, "reasoning_tokens"), total = count(told, "total_tokens");
+    split_prompt(told, prompt, out);
+    /* xAI: the completion is told without its reasoning, and only the total says so. */
+    if (reasoning > 0 && prompt >= 0 && completion >= 0 && total == prompt + completion + reasoning)
+        completion += reasoning;
+    out->output = completion;
+    out->reasoning = completion >= 0 ? least(reasoning, completion) : reasoning;
+    return prompt >= 0 || completion >= 0;
+}
+
+static int64_t known(int64_t v)
+{
+    return v > 0 ? v : 0;
+}
+
+static void member(struct json_writer *w, const char *name, int64_t v)
+{
+    jw_key(w, name);
+    jw_int(w, known(v));
+}
+
+void openai_usage_write(struct json_writer *w, const struct usage *u)
+{
+    jw_object(w);
+    member(w, "prompt_tokens", usage_prompt(u));
+    member(w, "completion_tokens", u->output);
+    member(w, "total_tokens", usage_prompt(u) + known(u->output));
+    jw_key(w, "prompt_tokens_details");
+    jw_object(w);
+    member(w, "cached_tokens", u->cache_read);
+    member(w, "cache_write_tokens", known(u->cache_write_5m) + known(u->cache_write_1h));
+    jw_end(w);
+    jw_key(w, "completion_tokens_details");
+    jw_object(w);
+    member(w, "reasoning_tokens", u->reasoning);
+    jw_end(w);
+    jw_end(w);
+}
