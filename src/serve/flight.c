@@ -1,6 +1,6 @@
-/* How events travel: what comes up (client, exchange, timer) is turned into a relay_event and fed; the actions are carried
- * out at once, in order. An action that itself yields an event (a link whose request cannot be written) queues it: it is fed
- * after the actions of the running event, so the engine is never re-entered.
+/* How events travel: what comes up (client, exchange, timer) is turned into a relay_event and fed; the actions are
+ * carried out at once, in order. An action that itself yields an event (a link whose request cannot be written) queues
+ * it: it is fed after the actions of the running event, so the engine is never re-entered.
  *
  * Lifetimes: a flight owns its attempts' exchange and draft. The client_call belongs to the front and is gone after the
  * answer's end; what the record borrows from it is copied into the flight's arena at the start. */
@@ -17,10 +17,10 @@ struct flight {
     struct config *config;
     struct relay *relay;
     struct arena arena;
-    struct call facts;        /* copies: outlive the client's body */
+    struct call facts; /* copies: outlive the client's body */
     char id_text[TEXT_ID_BYTES];
     struct directive directive;
-    struct list node;         /* in worker->flights */
+    struct list node; /* in worker->flights */
     struct list attempts;
     struct timer timer;
     struct reap reap;
@@ -35,7 +35,7 @@ struct pilot {
     struct flight *flight;
     struct exchange *exchange; /* NULL once closed */
     struct draft *draft;
-    struct arena arena;        /* the body's pieces */
+    struct arena arena; /* the body's pieces */
     struct list node;
     struct reap reap;
     const struct link_conf *link;
@@ -113,7 +113,8 @@ static void feed_output(struct pilot *p, const struct exchange_event *x)
     uint32_t n_bytes = 0;
     if (!draft_put(p->draft, &in, &n_bytes)) {
         struct failure failure;
-        failure_make(&failure, OUTCOME_PROTOCOL_ERROR, "more was held back before the first token than gate_bytes allows");
+        failure_make(&failure, OUTCOME_PROTOCOL_ERROR,
+                     "more was held back before the first token than gate_bytes allows");
         failure.in_stream = true;
         close_exchange(p);
         feed_failure(p, &failure);
@@ -287,8 +288,8 @@ static void start_attempt(struct flight *f, const struct relay_action *a)
     struct buf adjusted = {0};
     struct pieces body;
     const char *why = "";
-    enum err e = dialect_build_body(c->dialect, target, c->body, &c->call, &profile, (unsigned)f->config->limits.json_depth,
-                                    &p->arena, &body, &adjusted, &why);
+    enum err e = dialect_build_body(c->dialect, target, c->body, &c->call, &profile,
+                                    (unsigned)f->config->limits.json_depth, &p->arena, &body, &adjusted, &why);
     if (e != ERR_OK) {
         f->pending = event_of(p, RELAY_UNBUILDABLE);
         f->pending.why = arena_dup(&f->arena, bytes_of(why)).p;
@@ -449,7 +450,8 @@ static void carry_out(struct flight *f, const struct relay_action *a)
     RM_UNREACHABLE();
 }
 
-/* Armed lazily: a deadline that moves away is noticed when the old one fires, so a stream does not re-arm at each event. */
+/* Armed lazily: a deadline that moves away is noticed when the old one fires, so a stream does not re-arm at each
+ * event. */
 static void arm(struct flight *f)
 {
     uint64_t wake = relay_wake_us(f->relay);

@@ -1,5 +1,5 @@
-/* One request in flight: feeds the engine (relay/) with what the client side and the provider side tell, and carries out its
- * actions. It decides nothing.
+/* One request in flight: feeds the engine (relay/) with what the client side and the provider side tell, and carries
+ * out its actions. It decides nothing.
  *
  *   front: client_call --.                          .--> exchange (upstream) + draft (front)   one pair per attempt
  *                         flight: events -> relay -> actions

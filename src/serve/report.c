@@ -1,5 +1,5 @@
-/* What the admin listener tells of a running gateway: health as JSON, figures as Prometheus text. Reads only atomics and the
- * registry, so any thread may ask. */
+/* What the admin listener tells of a running gateway: health as JSON, figures as Prometheus text. Reads only atomics
+ * and the registry, so any thread may ask. */
 #include "base/mem.h"
 #include "codec/json_write.h"
 #include "serve/gateway.h"
@@ -88,12 +88,18 @@ void gateway_metrics(struct gateway *g, struct buf *out)
 {
     by_outcome(g, out, "ringmain_requests_total", "Requests by outcome.", offsetof(struct stats, requests));
     by_outcome(g, out, "ringmain_attempts_total", "Attempts and skips by outcome.", offsetof(struct stats, attempts));
-    counter(out, "ringmain_refused_total", "counter", "Requests answered without a provider.", sum(g, offsetof(struct stats, refused)));
-    counter(out, "ringmain_keepalives_total", "counter", "Tiny completions to standbys.", sum(g, offsetof(struct stats, keepalives)));
-    counter(out, "ringmain_alarms_total", "counter", "Faults that need the operator.", sum(g, offsetof(struct stats, alarms)));
-    counter(out, "ringmain_requests_in_flight", "gauge", "Requests in flight.", sum(g, offsetof(struct stats, in_flight)));
-    money(g, out, "ringmain_cost_usd_total", "Spend with known prices, waste included.", offsetof(struct stats, cost_nusd));
-    money(g, out, "ringmain_waste_usd_total", "Spend on attempts that no client saw.", offsetof(struct stats, waste_nusd));
+    counter(out, "ringmain_refused_total", "counter", "Requests answered without a provider.",
+            sum(g, offsetof(struct stats, refused)));
+    counter(out, "ringmain_keepalives_total", "counter", "Tiny completions to standbys.",
+            sum(g, offsetof(struct stats, keepalives)));
+    counter(out, "ringmain_alarms_total", "counter", "Faults that need the operator.",
+            sum(g, offsetof(struct stats, alarms)));
+    counter(out, "ringmain_requests_in_flight", "gauge", "Requests in flight.",
+            sum(g, offsetof(struct stats, in_flight)));
+    money(g, out, "ringmain_cost_usd_total", "Spend with known prices, waste included.",
+          offsetof(struct stats, cost_nusd));
+    money(g, out, "ringmain_waste_usd_total", "Spend on attempts that no client saw.",
+          offsetof(struct stats, waste_nusd));
     struct ledger_stats ledger = {0};
     if (gateway_ledger(g) != NULL)
         ledger_stats(gateway_ledger(g), &ledger);

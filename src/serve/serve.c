@@ -1,5 +1,5 @@
-/* Threads: the caller's own (signals, reload, stop), one per worker, one of the ledger. Orders go to workers by mail; figures
- * come back as atomics that only their worker writes. */
+/* Threads: the caller's own (signals, reload, stop), one per worker, one of the ledger. Orders go to workers by mail;
+ * figures come back as atomics that only their worker writes. */
 #include "serve/gateway.h"
 
 #include "base/log.h"
@@ -37,8 +37,10 @@ static bool raise_descriptor_limit(uint64_t want, char *message, size_t cap)
     r.rlim_cur = r.rlim_max < want ? r.rlim_max : want;
     if (setrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur >= want)
         return true;
-    snprintf(message, cap, "the descriptor limit is %llu, %llu would be needed for limits.connections; accepting pauses when they run out",
-             (unsigned long long)r.rlim_cur, (unsigned long long)want);
+    snprintf(
+        message, cap,
+        "the descriptor limit is %llu, %llu would be needed for limits.connections; accepting pauses when they run out",
+        (unsigned long long)r.rlim_cur, (unsigned long long)want);
     return false;
 }
 
@@ -189,8 +191,8 @@ static void wait_for_flights(const struct gateway *g, bool (*is_urgent)(void))
 void gateway_stop(struct gateway *g, bool (*is_urgent)(void))
 {
     _Atomic unsigned n_cut = 0;
-    LOG(LOG_INFO, "serve", "-", "stopping: %llu requests in flight, drain_timeout %u ms", (unsigned long long)in_flight(g),
-        g->config->drain_timeout_ms);
+    LOG(LOG_INFO, "serve", "-", "stopping: %llu requests in flight, drain_timeout %u ms",
+        (unsigned long long)in_flight(g), g->config->drain_timeout_ms);
     for (unsigned i = 0; i < g->n_workers; i++)
         worker_drain(g->workers[i]);
     wait_for_flights(g, is_urgent);

@@ -10,18 +10,21 @@
 struct gateway;
 
 struct gateway_options {
-    struct config *config;      /* checked; one reference is taken */
-    /* Loads the config again for a reload. ERR_OK: *out has one reference for the callee. Else faults were reported already. */
+    struct config *config; /* checked; one reference is taken */
+    /* Loads the config again for a reload. ERR_OK: *out has one reference for the callee. Else faults were reported
+     * already. */
     enum err (*reload)(void *arg, struct config **out);
     void *arg;
-    uint64_t seed;              /* 0 = from the system */
+    uint64_t seed; /* 0 = from the system */
 };
 
 /* Opens listeners and ledger, starts the workers. message: what failed, for people. */
-enum err gateway_start(const struct gateway_options *o, struct gateway **out, char *message, size_t message_cap) RM_MUST_USE;
+enum err gateway_start(const struct gateway_options *o, struct gateway **out, char *message,
+                       size_t message_cap) RM_MUST_USE;
 /* SIGHUP: validated whole, swapped in one step; a bad file changes nothing and says so. Reopens the access log. */
 void gateway_reload(struct gateway *g);
-/* Drains within drain_timeout (cut short by `is_urgent()` turning true), says what it cut, stops everything, frees the gateway. */
+/* Drains within drain_timeout (cut short by `is_urgent()` turning true), says what it cut, stops everything, frees the
+ * gateway. */
 void gateway_stop(struct gateway *g, bool (*is_urgent)(void));
 /* Real address (after port 0). */
 const char *gateway_listen(const struct gateway *g);

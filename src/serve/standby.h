@@ -1,5 +1,6 @@
-/* Warm standbys (DESIGN 3.9): an idle connection per standby on every core, and a tiny streamed completion to a standby that
- * has seen no traffic for keepalive_sec, once per target and process. plan/standby decides who is due; this carries it out. */
+/* Warm standbys (DESIGN 3.9): an idle connection per standby on every core, and a tiny streamed completion to a standby
+ * that has seen no traffic for keepalive_sec, once per target and process. plan/standby decides who is due; this
+ * carries it out. */
 #ifndef RM_SERVE_STANDBY_H
 #define RM_SERVE_STANDBY_H
 

@@ -10,11 +10,11 @@ struct stats {
     _Alignas(64) _Atomic uint64_t requests[OUTCOME_N]; /* by the request's outcome */
     _Atomic uint64_t attempts[OUTCOME_N];              /* by the attempt's outcome; skips too */
     _Atomic uint64_t keepalives;
-    _Atomic uint64_t refused;                          /* answered by the front alone */
+    _Atomic uint64_t refused; /* answered by the front alone */
     _Atomic uint64_t in_flight;
     _Atomic uint64_t connections;
     _Atomic uint64_t alarms;
-    _Atomic int64_t cost_nusd, waste_nusd;             /* known prices only */
+    _Atomic int64_t cost_nusd, waste_nusd; /* known prices only */
 };
 
 static inline void stats_add(_Atomic uint64_t *counter, uint64_t n)

@@ -11,10 +11,10 @@
 
 struct worker_options {
     unsigned core;
-    int listen_fd;             /* owned by the caller */
-    struct config *config;     /* one reference is taken */
+    int listen_fd;         /* owned by the caller */
+    struct config *config; /* one reference is taken */
     struct registry *registry;
-    struct ledger *ledger;     /* may be NULL */
+    struct ledger *ledger; /* may be NULL */
     uint64_t seed;
 };
 
@@ -24,10 +24,10 @@ struct worker {
     struct resolver *resolver;
     struct upstream *upstream;
     struct front *front;
-    struct config *config;     /* current snapshot */
+    struct config *config; /* current snapshot */
     struct registry *registry;
     struct ledger *ledger;
-    struct ledger_ring *ring;  /* NULL without a ledger */
+    struct ledger_ring *ring; /* NULL without a ledger */
     struct rng rng;
     struct relay_env env;
     struct list flights;
@@ -36,9 +36,9 @@ struct worker {
     struct watch listener;
     struct timer accept_pause; /* out of descriptors: accepting is paused */
     struct timer standby_timer;
-    uint64_t *route_used_us;   /* by route index: last request on this core; 0 = none */
+    uint64_t *route_used_us; /* by route index: last request on this core; 0 = none */
     size_t n_route_used;
-    struct list probes;        /* keepalives under way */
+    struct list probes; /* keepalives under way */
     struct stats stats;
 };
 
@@ -50,7 +50,8 @@ void worker_run(struct worker *w);
 void worker_reload(struct worker *w, struct config *now);
 /* Any thread: stop accepting, close idle connections. */
 void worker_drain(struct worker *w);
-/* Any thread: cut what is still in flight, then stop the loop. n_cut (may be NULL) is increased by the number of cut requests. */
+/* Any thread: cut what is still in flight, then stop the loop. n_cut (may be NULL) is increased by the number of cut
+ * requests. */
 void worker_cut(struct worker *w, _Atomic unsigned *n_cut);
 /* Requests in flight. Any thread. */
 uint64_t worker_in_flight(const struct worker *w);

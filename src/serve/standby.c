@@ -1,0 +1,298 @@
+/* A probe is one exchange without a client: its answer is counted and priced, its bytes go nowhere. It ends at the
+ * provider's end, at a failure, or at the link's first-token budget. */
+#include "serve/standby.h"
+
+#include "base/mem.h"
+#include "dialect/dialect.h"
+#include "plan/standby.h"
+#include "plan/verdict.h"
+#include "price/price.h"
+#include "serve/worker.h"
+
+enum { LOOK_EVERY_US = 1000000, LOOK_SOON_US = 20000, PROBES_PER_LOOK = 16 };
+
+struct probe {
+    struct worker *worker;
+    struct config *config;
+    const struct route_conf *route;
+    const struct link_conf *link;
+    struct exchange *exchange;
+    struct buf body;
+    struct bytes piece;
+    struct timer timer;
+    struct reap reap;
+    struct list node;
+    struct attempt_record record;
+    struct usage usage;
+    uint64_t start_us, text_bytes;
+    int64_t started_wall_ms;
+    uint64_t id;
+    bool is_unsent;
+};
+
+static void release_probe(struct reap *r)
+{
+    struct probe *p = RM_CONTAINER(r, struct probe, reap);
+    buf_fini(&p->body);
+    config_unref(p->config);
+    mem_free(p);
+}
+
+static int64_t since(const struct probe *p)
+{
+    return (int64_t)(loop_now_us(p->worker->loop) - p->start_us);
+}
+
+/* Tokens as reported, else an estimate, else unbilled (nothing written, or an HTTP error before generation). */
+static void meter(struct probe *p)
+{
+    struct attempt_record *a = &p->record;
+    bool is_error = a->status >= 400 || p->is_unsent;
+    a->tokens_from = is_error ? TOKENS_UNBILLED : usage_is_known(&p->usage) ? TOKENS_REPORTED : TOKENS_ESTIMATED;
+    if (a->tokens_from == TOKENS_ESTIMATED)
+        usage_merge(&p->usage, &(struct usage){1, 0, 0, 0, (int64_t)((p->text_bytes + 3) / 4), 0});
+    if (a->tokens_from == TOKENS_UNBILLED)
+        p->usage = (struct usage){0, 0, 0, 0, 0, 0};
+    struct usage zero = {0, 0, 0, 0, 0, 0};
+    usage_merge(&zero, &p->usage);
+    a->tokens = zero;
+    a->price_version = p->link->price ? p->link->price->version : NULL;
+    a->cost_nusd = a->tokens_from == TOKENS_UNBILLED ? 0
+                   : p->link->price                  ? price_cost(p->link->price, &a->tokens)
+                                                     : NUSD_UNKNOWN;
+    a->waste_nusd = 0;
+}
+
+/* A keepalive's 4xx says nothing of the target's health, except where it tells of our account or key. */
+static void settle(struct probe *p, const struct failure *f)
+{
+    struct registry *r = p->worker->registry;
+    const struct link_conf *link = p->link;
+    uint64_t now = loop_now_us(p->worker->loop);
+    struct trial none = {0};
+    if (f == NULL) {
+        registry_good(r, link->target_id, link->provider->credential_id, now, &none);
+        return;
+    }
+    struct verdict_ask ask = {.failure = f, .route = p->route, .head_us = -1};
+    switch (verdict_of(&ask).effect) {
+    case EFFECT_COUNTS:
+        if (f->status < 400 || f->status >= 500)
+            registry_bad(r, link->target_id, now, false, &p->route->breaker, &p->worker->rng, &none);
+        return;
+    case EFFECT_HINT:
+        registry_hint(r, link->target_id, now, f->retry_after_ms, &p->worker->rng, &none);
+        return;
+    case EFFECT_QUOTA:
+        registry_quota(r, link->provider->credential_id, now, f->retry_after_ms, &none);
+        return;
+    case EFFECT_AUTH:
+        registry_auth(r, link->provider->credential_id, now, &none);
+        return;
+    case EFFECT_NOT_FOUND:
+    case EFFECT_NEUTRAL:
+        return;
+    }
+}
+
+static void end_probe(struct probe *p, const struct failure *f)
+{
+    struct worker *w = p->worker;
+    struct attempt_record *a = &p->record;
+    a->outcome = f ? f->outcome : OUTCOME_OK;
+    a->in_stream = f != NULL && f->in_stream;
+    a->total_us = since(p);
+    p->is_unsent = f != NULL && f->is_unsent;
+    if (f != NULL)
+        a->retry_after_ms = f->retry_after_ms;
+    meter(p);
+    settle(p, f);
+    registry_touch(w->registry, p->link->target_id, loop_now_us(w->loop));
+    (void)registry_keepalive_spend(w->registry, p->link->target_id, p->started_wall_ms / 86400000, a->cost_nusd,
+                                   p->route->keepalive_max_nusd_per_day);
+    if (w->ring != NULL)
+        (void)ledger_put_keepalive(w->ring, p->id, p->started_wall_ms, a);
+    stats_add(&w->stats.keepalives, 1);
+    exchange_close(p->exchange);
+    p->exchange = NULL;
+    timer_cancel(w->loop, &p->timer);
+    list_del(&p->node);
+    loop_reap(w->loop, &p->reap);
+}
+
+static void count_events(struct probe *p, const struct exchange_event *x)
+{
+    for (size_t i = 0; i < x->n; i++) {
+        if (x->v[i].kind == EVENT_USAGE)
+            usage_merge(&p->usage, &x->v[i].usage);
+        p->text_bytes += x->v[i].text_bytes;
+        if (x->v[i].is_token && p->record.ttft_us < 0)
+            p->record.ttft_us = since(p);
+    }
+}
+
+static void note_head(struct probe *p, const struct exchange_event *x)
+{
+    p->record.status = (uint16_t)x->status;
+    p->record.first_byte_us = since(p);
+    failure_text(p->record.provider_request_id, sizeof p->record.provider_request_id, bytes_of(x->provider_request_id));
+}
+
+static void on_probe_ready(struct exchange *x, void *arg)
+{
+    struct probe *p = arg;
+    struct exchange_event ev;
+    while (p->exchange == x) {
+        exchange_next(x, &ev);
+        switch (ev.kind) {
+        case EXCHANGE_NOTHING:
+            return;
+        case EXCHANGE_CONNECTED:
+            p->record.connect_us = ev.connect_us;
+            break;
+        case EXCHANGE_HEAD:
+            note_head(p, &ev);
+            break;
+        case EXCHANGE_OUTPUT:
+            count_events(p, &ev);
+            break;
+        case EXCHANGE_ENDED:
+            end_probe(p, NULL);
+            break;
+        case EXCHANGE_FAILED: {
+            struct failure f = *ev.failure;
+            if (p->record.status == 0)
+                p->record.status = f.status;
+            end_probe(p, &f);
+            break;
+        }
+        case EXCHANGE_SENT:
+        case EXCHANGE_REPLAYED:
+            break;
+        }
+    }
+}
+
+static void on_probe_timer(struct timer *t)
+{
+    struct probe *p = RM_CONTAINER(t, struct probe, timer);
+    struct failure f;
+    failure_make(&f, OUTCOME_TTFT_TIMEOUT, "no first token within the budget");
+    end_probe(p, &f);
+}
+
+static void open_probe(struct probe *p)
+{
+    struct worker *w = p->worker;
+    const struct link_conf *link = p->link;
+    const struct dialect *target = dialect_by_name(bytes_of(link->provider->dialect));
+    struct profile profile = {.model = bytes_of(link->model),
+                              .vendor = bytes_of(link->provider->vendor),
+                              .is_stream = true,
+                              .adds_usage = link->supports.stream_usage != NO,
+                              .quirks = registry_quirks(w->registry, link->target_id),
+                              .is_keepalive = true,
+                              .set = link->set,
+                              .n_set = link->n_set,
+                              .drop = link->drop,
+                              .n_drop = link->n_drop};
+    dialect_build_keepalive(target, &profile, &p->body);
+    p->piece = buf_bytes(&p->body);
+    struct exchange_spec spec = {.provider = link->provider,
+                                 .body = {.v = &p->piece, .n = 1, .n_bytes = p->piece.n},
+                                 .is_stream = true,
+                                 .connect_timeout_ms = link->connect_timeout_ms,
+                                 .max_depth = (unsigned)p->config->limits.json_depth,
+                                 .max_event = p->config->limits.event_bytes,
+                                 .max_body = p->config->limits.body_bytes,
+                                 .ready = on_probe_ready,
+                                 .arg = p};
+    p->exchange = exchange_open(w->upstream, &spec);
+    timer_arm(w->loop, &p->timer, p->start_us + (uint64_t)link->ttft_budget_ms * 1000);
+}
+
+static void start_probe(struct worker *w, const struct route_conf *route, const struct link_conf *link)
+{
+    struct probe *p = mem_zalloc(sizeof *p);
+    p->worker = w;
+    p->config = config_ref(w->config);
+    p->route = route;
+    p->link = link;
+    p->usage = USAGE_NONE;
+    p->start_us = loop_now_us(w->loop);
+    p->started_wall_ms = loop_wall_ms(w->loop);
+    p->id = ledger_new_id(p->started_wall_ms, w->core, &w->id_counter);
+    p->timer.fn = on_probe_timer;
+    p->reap.fn = release_probe;
+    p->record = (struct attempt_record){.n = 1,
+                                        .link = link->index,
+                                        .kind = ATTEMPT_KEEPALIVE,
+                                        .is_started = true,
+                                        .provider = link->provider->name,
+                                        .model = link->model,
+                                        .connect_us = -1,
+                                        .first_byte_us = -1,
+                                        .ttft_us = -1,
+                                        .retry_after_ms = -1};
+    list_init(&p->node);
+    list_put(&w->probes, &p->node);
+    open_probe(p);
+}
+
+/* A route in use keeps one idle connection per standby on this core. */
+static void warm_connections(struct worker *w, const struct route_conf *route, uint64_t used_us, uint64_t now_us)
+{
+    if (used_us == 0 || now_us - used_us > (uint64_t)route->keepalive_idle_stop_sec * 1000000)
+        return;
+    for (size_t k = 1; k < route->n_links; k++)
+        if (!route->links[k].provider->is_off)
+            upstream_warm(w->upstream, route->links[k].provider);
+}
+
+static void look(struct timer *t)
+{
+    struct worker *w = RM_CONTAINER(t, struct worker, standby_timer);
+    uint64_t now = loop_now_us(w->loop);
+    for (size_t i = 0; i < w->config->n_routes; i++) {
+        const struct route_conf *route = &w->config->routes[i];
+        if (route->keepalive_sec == 0)
+            continue;
+        warm_connections(w, route, w->route_used_us[i], now);
+        struct standby_ask ask = {
+            .route = route, .used_us = w->route_used_us[i], .now_us = now, .day = loop_wall_ms(w->loop) / 86400000};
+        const struct link_conf *link;
+        for (int n = 0; n < PROBES_PER_LOOK && (link = standby_due(w->registry, &ask)) != NULL; n++)
+            start_probe(w, route, link);
+    }
+    timer_arm(w->loop, t, now + LOOK_EVERY_US);
+}
+
+void standby_reload(struct worker *w)
+{
+    timer_cancel(w->loop, &w->standby_timer);
+    for (size_t i = 0; i < w->config->n_routes; i++)
+        if (w->config->routes[i].keepalive_sec > 0) {
+            timer_arm(w->loop, &w->standby_timer, loop_now_us(w->loop) + LOOK_SOON_US);
+            return;
+        }
+}
+
+void standby_init(struct worker *w)
+{
+    w->standby_timer.fn = look;
+    standby_reload(w);
+}
+
+void standby_stop(struct worker *w)
+{
+    timer_cancel(w->loop, &w->standby_timer);
+    LIST_EACH(&w->probes, node)
+    {
+        struct probe *p = LIST_ITEM(node, struct probe, node);
+        exchange_close(p->exchange);
+        p->exchange = NULL;
+        timer_cancel(w->loop, &p->timer);
+        list_del(&p->node);
+        loop_reap(w->loop, &p->reap);
+    }
+}
