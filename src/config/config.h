@@ -163,7 +163,9 @@ struct config_known {
     const char *(*getenv)(const char *name, void *arg); /* the environment is handed in */
     void *arg;
     const struct price *(*price)(const char *provider, const char *vendor, const char *model,
-                                 void *arg); /* the price book */
+                                 void *arg);             /* the price book */
+    struct bytes (*vendor_from_host)(struct bytes host); /* for the price book; NULL = vendors are as configured */
+    bool (*is_world_readable)(const char *path);         /* of an api_key_file; NULL = not asked */
 };
 
 /* Reads and checks `text` (contents of `path`). On ERR_OK *out is a snapshot with one reference; faults may still hold

@@ -1,0 +1,246 @@
+/* What a bad file is told. */
+#include "unit.h"
+
+#include "config/loading.h"
+
+static void all_at_once(void **state)
+{
+    struct loading l =
+        load_text("listen: 127.0.0.1:8080\n"
+                  "worker: 3\n"
+                  "providers:\n"
+                  "  openai: {dialect: opanai, base_url: \"https://api.openai.com/v1\", api_key: \"${NOPE}\"}\n"
+                  "  backup: {dialect: openai, base_url: \"ftp://h\"}\n"
+                  "routes:\n"
+                  "  - model: m\n"
+                  "    order: [openai, bakup]\n"
+                  "    ttft_budget_ms: 2s\n"
+                  "    idle_timout_ms: 5\n"
+                  "    retries: 99\n"
+                  "  - model: m\n"
+                  "    hedge: on\n");
+    assert_int_not_equal(l.err, ERR_OK);
+    static const char want[] =
+        "/etc/rm/ringmain.yaml:2:1: error: \"worker\" is not a setting of the file; did you mean \"workers\"?\n"
+        "/etc/rm/ringmain.yaml:4:21: error: \"dialect\" is \"opanai\"; expected one of openai, anthropic; did you mean "
+        "\"openai\"?\n"
+        "/etc/rm/ringmain.yaml:4:77: error: the environment variable NOPE is not set; write ${NOPE:-} where it may be "
+        "left "
+        "out\n"
+        "/etc/rm/ringmain.yaml:5:38: error: \"base_url\" of backup does not begin with https:// or http://\n"
+        "/etc/rm/ringmain.yaml:8:21: error: there is no provider \"bakup\"; did you mean \"backup\"?\n"
+        "/etc/rm/ringmain.yaml:9:21: error: \"ttft_budget_ms\" is \"2s\"; expected a whole number of milliseconds from "
+        "10 to "
+        "3600000\n"
+        "/etc/rm/ringmain.yaml:10:5: error: \"idle_timout_ms\" is not a setting of a route; did you mean "
+        "\"idle_timeout_ms\"?\n"
+        "/etc/rm/ringmain.yaml:11:14: error: \"retries\" is \"99\"; expected a whole number from 0 to 10\n"
+        "/etc/rm/ringmain.yaml:12:5: error: the route has no links; expected \"order\" (providers) or \"chain\" "
+        "(links)\n"
+        "/etc/rm/ringmain.yaml:12:12: error: the model \"m\" has a route already\n"
+        "/etc/rm/ringmain.yaml:13:5: error: \"hedge\" is not built yet; leave it out\n";
+    assert_string_equal(l.text.p, want);
+    assert_int_equal(l.faults.n_errors, 11);
+    loading_fini(&l);
+}
+
+static void duplicates(void **state)
+{
+    expect_fault(WITH(ROUTE "listen: 127.0.0.1:1\nlisten: 127.0.0.1:2\n"),
+                 ":5:1: error: \"listen\" stands twice; the first is on line 4");
+    expect_fault("{\"routes\": [], \"rout\\u0065s\": []}",
+                 ":1:16: error: \"routes\" stands twice; the first is on line 1");
+    expect_fault("providers:\n  a: {dialect: openai, base_url: 'http://h'}\n  a: {dialect: openai, base_url: "
+                 "'http://i'}\n" ROUTE,
+                 ":3:3: error: \"a\" stands twice; the first is on line 2");
+    expect_fault(WITH("routes: [{model: m, order: [a]}, {model: m, order: [a]}]\n"), "\"m\" has a route already");
+    expect_fault("client_keys: [{name: k, sha256: 00}, {name: k}]\n" WITH(ROUTE), "is not 64 hexadecimal digits");
+    expect_fault(WITH(ROUTE "client_keys:\n"
+                            "- {name: k, sha256: 000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f}\n"
+                            "- {name: l, sha256: 000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f}\n"),
+                 "\"k\" and \"l\" are one key");
+}
+
+static void not_built_yet(void **state)
+{
+    expect_fault(IN_ROUTE("hedge: {after_ms: 5}"), "\"hedge.after_ms\" is not built yet");
+    expect_fault(IN_ROUTE("hedge: true"), "\"hedge\" is not built yet");
+    expect_fault(IN_ROUTE("cache: {standby: lazy, return: 1}"), "\"cache.standby\" is not built yet");
+    expect_fault(IN_ROUTE("cache: {standby: lazy, return: 1}"), "\"cache.return\" is not built yet");
+    expect_fault(IN_ROUTE("cache.return: 1"), "\"cache.return\" is not built yet");
+    expect_fault(IN_ROUTE("ttft_budget_mode: shadow"), "\"ttft_budget_mode\" is not built yet");
+    expect_fault(IN_ROUTE("ttft_budget_ms: auto"), "\"ttft_budget_ms: auto\" is not built yet");
+    expect_fault(IN_LINK("ttft_budget_ms: auto"), "\"ttft_budget_ms: auto\" is not built yet");
+    expect_fault(IN_ROUTE("resume: on"), "\"resume: on\" is not built yet");
+    expect_fault(IN_ROUTE("resume: off"), "");
+    expect_fault(PROVIDER("proxy: 'http://p'"), "\"proxy\" is not built yet");
+    expect_fault("defaults: {hedge: 1}\n" WITH(ROUTE), "\"hedge\" is not built yet");
+}
+
+static void wrong_types_and_ranges(void **state)
+{
+    expect_fault(IN_ROUTE("retries: [1]"), "\"retries\" is a list; expected a whole number from 0 to 10");
+    expect_fault(IN_ROUTE("retries: "), "\"retries\" is nothing");
+    expect_fault(IN_ROUTE("retries: null"), "\"retries\" is nothing");
+    expect_fault(IN_ROUTE("retries: 1_0"), "\"retries\" is \"1_0\"");
+    expect_fault(IN_ROUTE("retries: -1"), "\"retries\" is \"-1\"");
+    expect_fault(IN_ROUTE("retries: 1.0"), "\"retries\" is \"1.0\"");
+    expect_fault(IN_ROUTE("deadline_ms: 99999999999999999999"), "\"deadline_ms\" is \"99999999999999999999\"");
+    expect_fault(IN_ROUTE("ttft_budget_ms: off"), "\"ttft_budget_ms\" is \"off\"");
+    expect_fault(IN_ROUTE("keepalive_sec: on"), "seconds from 1 to 86400, or off");
+    expect_fault(IN_ROUTE("strategy: hedged"), "\"strategy\" is \"hedged\"; expected failover");
+    expect_fault(IN_ROUTE("on_bad_event: drop"), "expected fail or skip");
+    expect_fault(IN_ROUTE("keepalive_max_usd_per_day: 1e3"), "US dollars");
+    expect_fault(IN_ROUTE("breaker: 5"), "\"breaker\" is \"5\"; expected off, or a map");
+    expect_fault(IN_ROUTE("breaker: {ratio: 1.5}"), "\"ratio\" is \"1.5\"; expected a decimal number from 0.001 to 1");
+    expect_fault(IN_ROUTE("breaker: {failure: 1}"), "did you mean \"failures\"?");
+    expect_fault(IN_ROUTE("breaker: {cooldown_ms: 90000}"), "\"cooldown_max_ms\" 60000 is less than");
+    expect_fault(IN_LINK("supports: {tools: yes}"), "\"tools\" is \"yes\"; expected true or false");
+    expect_fault(IN_LINK("supports: [tools]"), "\"supports\" is a list; expected a map");
+    expect_fault(IN_LINK("deadline_ms: 5"), "\"deadline_ms\" is not a setting of a link; it is one of a route");
+    expect_fault("limits: {memory: 95%}\n" WITH(ROUTE), "1% to 90%");
+    expect_fault("limits: {body_bytes: 2T}\n" WITH(ROUTE), "\"body_bytes\" is \"2T\"");
+    expect_fault("limits: {body_bytes: 2Ki}\n" WITH(ROUTE), "\"body_bytes\" is \"2Ki\"");
+    expect_fault("limits: {body_bytes: 99999999999G}\n" WITH(ROUTE), "expected bytes");
+    expect_fault("prices: {m: {input: -1, output: 1}}\n" WITH(ROUTE), "\"input\" is \"-1\"");
+    expect_fault("prices: {m: {input: 1}}\n" WITH(ROUTE), "the price of \"m\" has no \"output\"");
+    expect_fault("prices: {m: 1}\n" WITH(ROUTE), "a price is text; expected a map");
+    expect_fault("routes: {}\n" WITH(""), "\"routes\" is a map; expected [route]");
+    expect_fault("ledger: postgres:x\n" WITH(ROUTE), "\"ledger\" is not sqlite:PATH or off");
+}
+
+static void routes_and_links(void **state)
+{
+    expect_fault(WITH("routes: [{model: m, order: [a], chain: [{provider: a}]}]\n"), "exclude each other");
+    expect_fault(WITH("routes: [{model: m}]\n"), "the route has no links");
+    expect_fault(WITH("routes: [{model: m, order: []}]\n"), "\"order\" is empty");
+    expect_fault(WITH("routes: [{model: m, chain: []}]\n"), "\"chain\" is empty");
+    expect_fault(WITH("routes: [{order: [a]}]\n"), "the route has no \"model\"");
+    expect_fault(WITH("routes: [{model: '', order: [a]}]\n"), "\"model\" is empty");
+    expect_fault(WITH("routes: [{model: \"a\\u0007\", order: [a]}]\n"), "\"model\" holds a control character");
+    expect_fault(WITH("routes: [m]\n"), "a route is text; expected a map");
+    expect_fault(WITH("routes: []\n"), "no routes");
+    expect_fault(WITH(""), "no routes");
+    expect_fault(ROUTE, "no providers");
+    expect_fault(WITH("routes: [{model: m, order: [a/x]}]\n"), "to name a model use `chain");
+    expect_fault(WITH("routes: [{model: m, order: [{provider: a}]}]\n"), "\"order\" holds a map");
+    expect_fault(WITH("routes: [{model: m, chain: [a]}]\n"), "a link is text; expected a map");
+    expect_fault(WITH("routes: [{model: m, chain: [{model: x}]}]\n"), "a link has no \"provider\"");
+    expect_fault(IN_ROUTE("failover_on: [rate_limitd]"), "did you mean \"rate_limited\"?");
+    expect_fault(IN_ROUTE("failover_on: [399]"), "\"399\"; expected default");
+    expect_fault(IN_ROUTE("failover_on: [ok]"), "\"ok\"; expected default");
+    expect_fault(IN_ROUTE("failover_on: default"), "\"failover_on\" is text; expected [default");
+    expect_fault(IN_ROUTE("client_routing: [ordr]"), "did you mean \"order\"?");
+    expect_fault(IN_LINK("set: {model: x}"), "\"set\": \"model\" is the gateway's");
+    expect_fault(IN_LINK("drop: [stream]"), "\"drop\": \"stream\" is the gateway's");
+    expect_fault(IN_LINK("set: {a: 1}, drop: [a]"), "stands in \"set\" and in \"drop\"");
+    expect_fault("defaults: {model: m}\n" WITH(ROUTE), "\"model\" belongs to a route");
+
+    struct buf many = {0};
+    buf_puts(&many, WITH("routes: [{model: m, order: [a"));
+    for (int i = 0; i < 64; i++)
+        buf_puts(&many, ", a");
+    buf_puts(&many, "]}]\n");
+    expect_fault(buf_cstr(&many), "65 links; a route has at most 64");
+    buf_fini(&many);
+}
+
+static void providers(void **state)
+{
+    expect_fault("providers: {a: {}}\n" ROUTE, "provider a has no \"dialect\"");
+    expect_fault("providers: {a: {dialect: openai}}\n" ROUTE, "provider a has no \"base_url\"");
+    expect_fault("providers: {\"a b\": {dialect: openai, base_url: 'http://h'}}\n" ROUTE, "is not a provider's name");
+    expect_fault(PROVIDER("vendor: togther"), "did you mean \"together\"?");
+    expect_fault(PROVIDER("api_key: a, api_key_file: b"), "exclude each other");
+    expect_fault(PROVIDER("api_key: ''"), "\"api_key\" of a is empty");
+    expect_fault(PROVIDER("api_key: \"${EMPTY}\""), "\"api_key\" of a is empty");
+    expect_fault(PROVIDER("api_key: \"${SPACED}\""), "\"api_key\" of a holds a space");
+    expect_fault(PROVIDER("api_key: [x]"), "\"api_key\" of a is a list");
+    expect_fault(PROVIDER("api_key: \"${KEY\""), "without its \"}\"");
+    expect_fault(PROVIDER("api_key: \"${9}\""), "does not hold the name of a variable");
+    expect_fault(PROVIDER("api_key_file: none.txt"), "\"none.txt\" cannot be read");
+    expect_fault(PROVIDER("api_key_file: empty.txt"), "\"api_key_file\" of a is empty");
+    expect_fault(PROVIDER("api_key_file: two.txt"), "holds a space, a line end");
+    expect_fault(PROVIDER("api_key_file: open.txt"), "warning: \"api_key_file\" of a: everyone");
+    expect_fault(PROVIDER("headers: {Host: x}"), "\"Host\" is the gateway's own");
+    expect_fault(PROVIDER("headers: {\"a b\": x}"), "is not the name of a header");
+    expect_fault(PROVIDER("headers: {a: \"x\\ny-secret\"}"), "the value of \"a\" holds a control character");
+    expect_fault(PROVIDER("models: {a: [b]}"), "\"models\" of a: \"a\" is a list; expected text");
+    expect_fault(PROVIDER("ca_file: nope.pem"), "\"nope.pem\" cannot be read");
+    expect_fault(PROVIDER("ca_file: ca.pem"), "does nothing: base_url is http://");
+    expect_fault("providers: {a: {dialect: openai, base_url: \"https://u:secret@h\"}}\n" ROUTE,
+                 "holds a user name or password");
+    expect_fault("providers: {a: {dialect: openai, base_url: \"https://h/v1?key=secret\"}}\n" ROUTE, "has a query");
+    expect_fault("providers: {a: {dialect: openai, base_url: \"https://h/v1/chat/completions\"}}\n" ROUTE,
+                 "names an endpoint");
+}
+
+static void listeners(void **state)
+{
+    expect_fault("listen: 0.0.0.0:80\n" WITH(ROUTE),
+                 ":1:9: error: \"listen\" is not a loopback address and there are no");
+    expect_fault("listen: 8080\n" WITH(ROUTE), "\"listen\": expected address:port");
+    expect_fault("listen: 127.0.0.1:70000\n" WITH(ROUTE), "the port is not from 0 to 65535");
+    expect_fault("listen: example.com:80\n" WITH(ROUTE), "\"listen\": expected address:port");
+    expect_fault("admin: 0.0.0.0:81\n" WITH(ROUTE), "has no \"secret_sha256\"");
+    expect_fault("admin: {listen: '0.0.0.0:81'}\n" WITH(ROUTE), "has no \"secret_sha256\"");
+    expect_fault("admin: {secret_sha256: my-secret}\n" WITH(ROUTE), "is not 64 hexadecimal digits");
+    expect_fault("admin: 127.0.0.1:8080\n" WITH(ROUTE), "are the same address");
+    expect_fault("admin: [x]\n" WITH(ROUTE), "admin is a list; expected a map");
+}
+
+static void warnings(void **state)
+{
+    expect_fault(WITH("routes: [{model: m, chain: [{provider: a}, {provider: a, model: x}]}]\n"),
+                 "warning: links 1 and 2 of \"m\" use one account (a)");
+    expect_fault("providers:\n  a: {dialect: openai, base_url: 'http://h/v1'}\n  b: {dialect: anthropic, base_url: "
+                 "'http://h'}\nroutes: [{model: m, order: [a, b]}]\n",
+                 ":4:32: warning: links 1 and 2 of \"m\" use one host (h)");
+    expect_fault(
+        "providers:\n  a: {dialect: openai, base_url: 'http://h'}\n  b: {dialect: openai, base_url: 'http://i'}\n"
+        "routes: [{model: m, chain: [{provider: a, model: cheap}, {provider: b, model: dear}]}]\n",
+        "is dearer than the first: 5.000000/30.000000 against 1.000000/2.000000 USD");
+    expect_fault(
+        "providers:\n  a: {dialect: openai, base_url: 'http://h'}\n  b: {dialect: openai, base_url: 'http://i'}\n"
+        "routes: [{model: m, chain: [{provider: a, model: dear}, {provider: b, model: cheap}]}]\n",
+        "");
+    expect_fault(
+        "providers:\n  a: {dialect: openai, base_url: 'http://h'}\n  b: {dialect: openai, base_url: 'http://i'}\n"
+        "routes: [{model: m, order: [a, b], keepalive_sec: 30}]\n",
+        "b/m has no known price, so its keepalives are bounded by 2,880 calls");
+    expect_fault(IN_LINK("model: gpt-5.6-sol, ttft_budget_ms: 900"), "is under a second for \"gpt-5.6-sol\"");
+    expect_fault(IN_LINK("model: openai/o3-mini, ttft_budget_ms: 900"), "is under a second");
+    expect_fault(IN_LINK("model: llama, ttft_budget_ms: 900"), "");
+    expect_fault("prices: {x: {input: 1, output: 2}}\n" WITH(ROUTE), "the price of \"x\" belongs to no link");
+    expect_fault("providers: {a: {dialect: openai, base_url: 'https://h'}}\n" ROUTE,
+                 "warning: provider a has no \"api_key\"");
+    expect_fault("providers: {a: {dialect: openai, base_url: 'http://h'}, b: {dialect: openai, base_url: 'http://i'}}\n"
+                 "routes: [{model: m, order: [a, b], deadline_ms: 5000}]\n",
+                 "no time is left for the next");
+}
+
+/* Whatever is wrong with a file, the values of its secrets are not told. */
+static void secrets_stay_secret(void **state)
+{
+    expect_fault(
+        "providers:\n  a: {dialect: \"${KEY}\", base_url: \"${KEY}\", api_key: \"${KEY} x\", vendor: \"${KEY}\",\n"
+        "      headers: {\"x-a\": \"${KEY}\\n\"}, models: {\"b\": \"${KEY}\"}}\n"
+        "listen: \"${KEY}\"\nadmin: \"${KEY}\"\nworkers: \"${KEY}\"\nledger: \"${KEY}\"\n"
+        "client_keys: [{name: \"${KEY} x\", sha256: sk-secret-9}]\n"
+        "routes: [{model: \"${KEY}\", order: [\"${KEY}\"], retries: \"${KEY}\", failover_on: [\"${KEY}\"]}]\n",
+        "error");
+    expect_fault("providers: {a: {dialect: openai, base_url: 'http://h', api_key: \"sk secret\"}}\n" ROUTE,
+                 "holds a space");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_at_once),         cmocka_unit_test(duplicates),
+        cmocka_unit_test(not_built_yet),       cmocka_unit_test(wrong_types_and_ranges),
+        cmocka_unit_test(routes_and_links),    cmocka_unit_test(providers),
+        cmocka_unit_test(listeners),           cmocka_unit_test(warnings),
+        cmocka_unit_test(secrets_stay_secret),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
