@@ -1,0 +1,94 @@
+/* What the client is told when nobody served. One candidate: its own failure, by class. Several: all red. None: why. */
+#include "relay/inside.h"
+
+#define SOON_US UINT64_C(60000000)
+
+/* Microseconds until some candidate may be tried; 0 = now. UINT64_MAX = there is no candidate. */
+static uint64_t soonest_us(const struct relay *r, uint64_t now_us)
+{
+    uint64_t soonest = UINT64_MAX;
+    for (size_t i = 0; i < r->n_chain; i++) {
+        if (r->candidates[i].skip != OUTCOME_OK)
+            continue;
+        const struct link_conf *l = r->chain[i];
+        uint64_t until = registry_until(r->env.registry, l->target_id, l->provider->credential_id, now_us);
+        uint64_t us = until > now_us ? until - now_us : 0;
+        soonest = us < soonest ? us : soonest;
+    }
+    return soonest;
+}
+
+/* Whole seconds, at least one, upward. */
+static int64_t seconds_ms(uint64_t us)
+{
+    uint64_t s = (us + 999999) / 1000000;
+    return (int64_t)(s < 1 ? 1 : s) * 1000;
+}
+
+static bool is_retry_told(const struct failure *f)
+{
+    return f->class == FAILURE_FAULT || f->class == FAILURE_OVERLOAD || f->class == FAILURE_RATE;
+}
+
+enum outcome answer_failure(struct relay *r, const struct failure *f, const struct link_conf *link, uint64_t now_us)
+{
+    r->answer = (struct relay_answer){.status = verdict_status(f),
+                                      .failure = *f,
+                                      .provider = link ? link->provider->name : NULL,
+                                      .retry_after_ms = -1,
+                                      .no_retry = verdict_is_hopeless(f)};
+    if (is_retry_told(f)) {
+        uint64_t us = soonest_us(r, now_us);
+        if (f->retry_after_ms >= 0)
+            us = (uint64_t)f->retry_after_ms * 1000;
+        r->answer.retry_after_ms = us == UINT64_MAX ? -1 : seconds_ms(us);
+        r->answer.no_retry = us > SOON_US;
+    }
+    return f->outcome;
+}
+
+static enum outcome answer_all_red(struct relay *r, uint64_t now_us)
+{
+    uint64_t us = soonest_us(r, now_us);
+    r->answer =
+        (struct relay_answer){.status = 503, .is_all_red = true, .retry_after_ms = -1, .no_retry = us > SOON_US};
+    failure_make(&r->answer.failure, OUTCOME_ALL_UNAVAILABLE, "no provider of this route could answer");
+    r->answer.failure.class = FAILURE_OVERLOAD;
+    if (us != UINT64_MAX)
+        r->answer.retry_after_ms = seconds_ms(us);
+    return OUTCOME_ALL_UNAVAILABLE;
+}
+
+/* No link could ever be asked. */
+static enum outcome answer_nobody(struct relay *r, uint64_t now_us)
+{
+    struct failure f;
+    const struct candidate *found = NULL;
+    for (size_t i = 0; i < r->n_chain; i++)
+        if (r->candidates[i].skip == OUTCOME_SKIPPED_INCAPABLE && (!found || r->candidates[i].is_window))
+            found = &r->candidates[i];
+    if (!found)
+        return answer_all_red(r, now_us);
+    failure_make(&f, found->is_window ? OUTCOME_CONTEXT_LENGTH : OUTCOME_INCOMPATIBLE, found->why);
+    f.class = found->is_window ? FAILURE_CONTEXT : FAILURE_COMPAT;
+    return answer_failure(r, &f, NULL, now_us);
+}
+
+enum outcome answer_exhausted(struct relay *r, uint64_t now_us)
+{
+    size_t n = next_n_candidates(r);
+    if (n == 0)
+        return r->has_last ? answer_failure(r, &r->last, r->last_link, now_us) : answer_nobody(r, now_us);
+    if (r->has_last && (n == 1 || (r->context_failed == r->last_link && r->is_larger_known)))
+        return answer_failure(r, &r->last, r->last_link, now_us);
+    return answer_all_red(r, now_us);
+}
+
+enum outcome answer_drained(struct relay *r)
+{
+    struct failure f;
+    failure_make(&f, OUTCOME_DRAINED, "the gateway is stopping");
+    f.class = FAILURE_OVERLOAD;
+    r->answer = (struct relay_answer){.status = 503, .failure = f, .retry_after_ms = 1000};
+    return OUTCOME_DRAINED;
+}

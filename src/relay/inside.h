@@ -1,0 +1,105 @@
+/* The inside of a request in flight, shared by the files of this room only. */
+#ifndef RM_RELAY_INSIDE_H
+#define RM_RELAY_INSIDE_H
+
+#include "plan/candidate.h"
+#include "plan/verdict.h"
+#include "relay/attempt.h"
+#include "relay/relay.h"
+
+enum request_state {
+    REQUEST_NEW,
+    REQUEST_ADMITTED, /* let in (a queue will stand here) */
+    REQUEST_RESERVED, /* money and concurrency reserved (trivially, so far) */
+    REQUEST_TRYING,   /* an attempt is out, nothing was shown */
+    REQUEST_WAITING,  /* none is out: a pause before the same link again */
+    REQUEST_SERVING,  /* committed */
+    REQUEST_SETTLING, /* the client has its answer; the books are closed */
+    REQUEST_OVER
+};
+
+struct relay {
+    struct relay_env env;
+    struct relay_start start;
+    struct arena *arena;
+    struct sm sm;
+    const struct link_conf **chain; /* after x-routing */
+    struct candidate *candidates;   /* by place in the chain */
+    bool *is_tried;                 /* by place: an attempt was started */
+    size_t n_chain, next;           /* next: place to try next */
+    uint64_t deadline_us;           /* until the commit */
+    uint64_t heartbeat_due_us;      /* 0 = off */
+    bool is_head_sent;
+    struct attempt now; /* the attempt that is out; closed between attempts */
+
+    /* The link being tried. */
+    uint64_t link_start_us; /* start of its first attempt: its budget runs from here; 0 = none yet */
+    uint32_t n_retries;
+    bool was_waited;
+    struct trial trial; /* held by this request */
+
+    /* Waiting for the same link again. */
+    uint64_t wait_until_us;
+    size_t wait_place;
+    bool is_wait_forced; /* the provider's own hint is over: its health word may be taken early */
+    bool is_count_owed;  /* the failure before a retry is counted only if the retry does not come */
+    bool is_429_owed;
+
+    bool has_link_failed; /* this link failed for its own reasons */
+    bool is_later;        /* an earlier one did */
+    uint64_t n_ignored;   /* events of attempts that were over */
+    bool has_last;
+    struct failure last; /* the last failure */
+    const struct link_conf *last_link;
+    const struct link_conf *context_failed; /* its context was too short: only larger windows from here */
+    bool is_larger_known;                   /* … and they must be known to be larger */
+
+    struct relay_answer answer;
+    struct request_record record;
+    size_t cap_attempts;
+    struct relay_actions *out;
+};
+
+/* trail.c */
+void trail_init(struct relay *r);
+/* A new entry with nothing known. */
+struct attempt_record *trail_add(struct relay *r, size_t place);
+void trail_skip(struct relay *r, size_t place, enum outcome why, const char *text);
+/* The attempt that is out is over: outcome, time, tokens, price. `failure`: NULL = none. */
+void trail_close(struct relay *r, enum outcome o, const struct failure *failure, uint64_t now_us);
+void trail_decide(struct relay *r, const char *step, const struct failure *f);
+/* An attempt that could not even be written becomes a skip. */
+void trail_unstart(struct relay *r, const char *why);
+
+/* answer.c: fills r->answer and returns the request's own outcome. */
+enum outcome answer_failure(struct relay *r, const struct failure *f, const struct link_conf *link, uint64_t now_us);
+enum outcome answer_exhausted(struct relay *r, uint64_t now_us);
+enum outcome answer_drained(struct relay *r);
+
+/* health.c: what the registry is told. Each settles the trial this request may hold. */
+void health_fail(struct relay *r, const struct verdict *v, const struct failure *f, uint64_t now_us);
+void health_owe(struct relay *r, const struct failure *f); /* counted later, if the retry does not come */
+void health_pay(struct relay *r, uint64_t now_us);         /* it does not come */
+void health_neutral(struct relay *r, uint64_t now_us);
+void health_token(struct relay *r, uint64_t now_us);
+void health_good(struct relay *r, uint64_t now_us);
+
+/* next.c: which link now. */
+struct pick {
+    bool is_found, is_spent /* max_attempts */;
+    size_t place;
+    struct trial trial;
+};
+struct pick next_pick(struct relay *r, uint64_t now_us);
+/* Starts what was picked, with the skips on the way into the trail; false = there is nothing to start. */
+bool next_go(struct relay *r, const struct pick *p, uint64_t now_us);
+void next_same(struct relay *r, size_t place, bool is_fresh, uint64_t now_us);
+/* The pause is over: true = started again; false = the target was opened or taken meanwhile. */
+bool next_after_wait(struct relay *r, uint64_t now_us);
+size_t next_n_candidates(const struct relay *r);
+
+/* relay.c */
+struct relay_action *relay_act(struct relay *r, enum relay_action_kind kind);
+void relay_move(struct relay *r, enum request_state to);
+
+#endif

@@ -1,0 +1,135 @@
+/* Which link now. Picking takes the trial where one is needed, before anything else is given up for it: so a cut
+ * attempt always has somebody to follow it. The chain is walked forward once; only a sole candidate is gone back to. */
+#include "relay/inside.h"
+
+size_t next_n_candidates(const struct relay *r)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < r->n_chain; i++)
+        n += r->candidates[i].skip == OUTCOME_OK;
+    return n;
+}
+
+static bool is_window_refused(const struct relay *r, size_t place)
+{
+    if (!r->context_failed)
+        return false;
+    return r->is_larger_known ? !candidate_is_larger(r->context_failed, r->chain[place])
+                              : candidate_is_not_larger(r->context_failed, r->chain[place]);
+}
+
+/* A sole candidate is never refused, but it takes the trial if it can. */
+static bool is_let_in(struct relay *r, size_t place, bool is_sole, uint64_t now, struct trial *t)
+{
+    const struct link_conf *l = r->chain[place];
+    *t = (struct trial){0};
+    if (r->start.route->breaker.is_off)
+        return true;
+    if (registry_pass(r->env.registry, l->target_id, l->provider->credential_id, now, t) != PASS_NO)
+        return true;
+    if (is_sole)
+        (void)registry_force(r->env.registry, l->target_id, l->provider->credential_id, now, t);
+    return is_sole;
+}
+
+struct pick next_pick(struct relay *r, uint64_t now_us)
+{
+    struct pick p = {.is_spent = r->record.n_started >= r->start.route->max_attempts};
+    bool is_sole = next_n_candidates(r) == 1;
+    for (size_t i = is_sole ? 0 : r->next; i < r->n_chain && !p.is_spent; i++) {
+        if (r->candidates[i].skip != OUTCOME_OK || r->is_tried[i] || is_window_refused(r, i))
+            continue;
+        if (is_let_in(r, i, is_sole, now_us, &p.trial)) {
+            p.is_found = true;
+            p.place = i;
+            return p;
+        }
+    }
+    return p;
+}
+
+static void skip(struct relay *r, size_t place)
+{
+    const struct candidate *c = &r->candidates[place];
+    if (c->skip != OUTCOME_OK)
+        trail_skip(r, place, c->skip, c->why);
+    else if (is_window_refused(r, place))
+        trail_skip(r, place, OUTCOME_SKIPPED_INCAPABLE, "window not known to be larger");
+    else
+        trail_skip(r, place, OUTCOME_SKIPPED_OPEN, "closed by its health");
+}
+
+static void set_budget(struct relay *r, struct attempt *a)
+{
+    const struct link_conf *l = a->link;
+    const struct directive *d = r->start.directive;
+    a->is_stream = candidate_is_stream(r->start.call, r->start.route, l);
+    a->is_own_budget = true;
+    if (!a->is_stream) { /* per attempt */
+        a->budget_us = (uint64_t)l->total_budget_ms * 1000;
+        a->budget_end_us = a->start_us + a->budget_us;
+        return;
+    }
+    uint32_t ms = l->ttft_budget_ms;
+    if (d && d->ttft_ms != 0 && d->ttft_ms < ms) {
+        ms = d->ttft_ms;
+        a->is_own_budget = false;
+    }
+    a->budget_us = (uint64_t)ms * 1000;
+    a->budget_end_us = r->link_start_us + a->budget_us;
+}
+
+void next_same(struct relay *r, size_t place, bool is_fresh, uint64_t now_us)
+{
+    const struct link_conf *l = r->chain[place];
+    struct attempt *a = &r->now;
+    if (r->link_start_us == 0)
+        r->link_start_us = now_us;
+    attempt_init(a, l, trail_add(r, place), now_us, r->start.now_us);
+    a->place = place;
+    a->quirks = registry_quirks(r->env.registry, l->target_id);
+    set_budget(r, a);
+    r->is_tried[place] = true;
+    r->record.n_started++;
+    r->record.adjusted = "";
+    registry_touch(r->env.registry, l->target_id, now_us);
+    struct relay_action *act = relay_act(r, ACT_START);
+    act->n = a->n;
+    act->link = l;
+    act->is_fresh = is_fresh;
+    act->is_stream = a->is_stream;
+    act->quirks = a->quirks;
+    act->connect_timeout_ms = l->connect_timeout_ms;
+    if (r->sm.state != REQUEST_TRYING)
+        relay_move(r, REQUEST_TRYING);
+}
+
+bool next_go(struct relay *r, const struct pick *p, uint64_t now_us)
+{
+    size_t end = p->is_found ? p->place : r->n_chain;
+    for (; r->next < end && !p->is_spent; r->next++)
+        skip(r, r->next);
+    if (!p->is_found)
+        return false;
+    if (r->next <= p->place)
+        r->next = p->place + 1;
+    r->trial = p->trial;
+    r->link_start_us = 0;
+    r->n_retries = 0;
+    r->was_waited = false;
+    next_same(r, p->place, false, now_us);
+    return true;
+}
+
+bool next_after_wait(struct relay *r, uint64_t now_us)
+{
+    const struct link_conf *l = r->chain[r->wait_place];
+    bool is_sole = next_n_candidates(r) == 1, is_in = r->trial.word != 0;
+    if (!is_in && r->is_wait_forced && !r->start.route->breaker.is_off)
+        is_in = registry_force(r->env.registry, l->target_id, l->provider->credential_id, now_us, &r->trial);
+    if (!is_in && !is_let_in(r, r->wait_place, is_sole, now_us, &r->trial))
+        return false;
+    r->is_count_owed = false;
+    next_same(r, r->wait_place, !r->is_wait_forced, now_us);
+    return true;
+}

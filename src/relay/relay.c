@@ -1,0 +1,547 @@
+/* How a request goes.
+ *
+ *   NEW -> ADMITTED -> RESERVED -> TRYING <-> WAITING
+ *                         |          |  '------. |
+ *                         |       SERVING      | |      (first token, or the whole answer of a non-streaming call)
+ *                         '--------->'-> SETTLING -> OVER
+ *
+ * Four clocks, the first that is due wins, in this order: the deadline (until the commit), the attempt's own (budget,
+ * then idle), the pause before the same link again, the heartbeat. An event that comes later than a clock is judged
+ * after it: a token one microsecond past its budget is late, one exactly at it is not. Only the client's leaving and
+ * our own stop come before all clocks.
+ *
+ * Every attempt that does not end well is answered with ACT_CANCEL, also when it failed by itself: what it sent is to
+ * be dropped. */
+#include "relay/relay.h"
+
+#include "relay/inside.h"
+#include "relay/meter.h"
+
+enum { RETRY_PAUSE_US_MIN = 50000, RETRY_PAUSE_US_MAX = 150000, CLOCKS_MAX = 8 };
+
+static const struct sm_row rows[] = {
+    [REQUEST_NEW] = {"new", SM_TO(REQUEST_ADMITTED), false},
+    [REQUEST_ADMITTED] = {"admitted", SM_TO(REQUEST_RESERVED), false},
+    [REQUEST_RESERVED] = {"reserved", SM_TO(REQUEST_TRYING) | SM_TO(REQUEST_SETTLING), false},
+    [REQUEST_TRYING] = {"trying", SM_TO(REQUEST_WAITING) | SM_TO(REQUEST_SERVING) | SM_TO(REQUEST_SETTLING), false},
+    [REQUEST_WAITING] = {"waiting", SM_TO(REQUEST_TRYING) | SM_TO(REQUEST_SETTLING), false},
+    [REQUEST_SERVING] = {"serving", SM_TO(REQUEST_SETTLING), false},
+    [REQUEST_SETTLING] = {"settling", SM_TO(REQUEST_OVER), false},
+    [REQUEST_OVER] = {"over", 0, true},
+};
+
+struct relay_action *relay_act(struct relay *r, enum relay_action_kind kind)
+{
+    RM_ASSERT(r->out->n < RELAY_ACTIONS_MAX);
+    struct relay_action *a = &r->out->v[r->out->n++];
+    *a = (struct relay_action){.kind = kind};
+    return a;
+}
+
+void relay_move(struct relay *r, enum request_state to)
+{
+    sm_move(&r->sm, to, "relay", r->start.route->model);
+}
+
+static bool is_before_commit(const struct relay *r)
+{
+    return r->sm.state == REQUEST_TRYING || r->sm.state == REQUEST_WAITING;
+}
+
+/* ---- the end ---- */
+
+static void finish(struct relay *r, enum outcome o, uint64_t now)
+{
+    RM_ASSERT(!attempt_is_open(&r->now) && r->trial.word == 0);
+    r->record.outcome = o;
+    r->record.total_us = (int64_t)(now - r->start.now_us);
+    meter_sum(&r->record);
+    relay_move(r, REQUEST_SETTLING);
+    relay_move(r, REQUEST_OVER);
+    relay_act(r, ACT_RECORD);
+}
+
+/* r->answer is told, where the client can still see it. */
+static void finish_failed(struct relay *r, enum outcome o, uint64_t now)
+{
+    relay_act(r, r->is_head_sent ? ACT_ERROR_IN_STREAM : ACT_ANSWER)->answer = &r->answer;
+    finish(r, o, now);
+}
+
+static void cancel(struct relay *r, enum outcome o, const struct failure *f, uint64_t now)
+{
+    relay_act(r, ACT_CANCEL)->n = r->now.n;
+    trail_close(r, o, f, now);
+}
+
+/* ---- failures ---- */
+
+static void go_on(struct relay *r, const struct pick *p, const struct failure *f, uint64_t now)
+{
+    trail_decide(r, p->is_found ? "next link" : p->is_spent ? "max_attempts reached" : "no link left", f);
+    if (!next_go(r, p, now))
+        finish_failed(r, answer_exhausted(r, now), now);
+}
+
+static void wait_for(struct relay *r, uint64_t until, bool is_hint)
+{
+    r->wait_until_us = until;
+    r->wait_place = r->now.place;
+    r->is_wait_forced = is_hint;
+    if (is_hint) {
+        r->was_waited = true;
+        r->link_start_us = 0; /* the link starts anew */
+    } else {
+        r->n_retries++;
+    }
+    relay_move(r, REQUEST_WAITING);
+}
+
+static struct verdict judge(struct relay *r, const struct failure *f, uint64_t pause, uint64_t now)
+{
+    const struct attempt *a = &r->now;
+    struct verdict_ask ask = {
+        .failure = f,
+        .route = r->start.route,
+        .is_later = r->is_later,
+        .may_again = r->record.n_started < r->start.route->max_attempts,
+        .may_retry = r->n_retries < a->link->retries && !r->was_waited && now + pause < a->budget_end_us &&
+                     now + pause < r->deadline_us,
+        .may_wait = !r->was_waited && r->n_retries == 0,
+        .quirks = a->quirks,
+        .left_us = r->deadline_us > now ? r->deadline_us - now : 0,
+        .head_us = a->head_us == 0 ? -1 : (int64_t)(a->head_us - a->start_us),
+        .budget_us = a->budget_us,
+    };
+    struct verdict v = verdict_of(&ask);
+    if (r->sm.state == REQUEST_SERVING)
+        v.step = STEP_RETURN;
+    return v;
+}
+
+static void remember(struct relay *r, const struct verdict *v, const struct failure *f)
+{
+    r->has_last = true;
+    r->last = *f;
+    r->last_link = r->now.link;
+    r->has_link_failed |= v->is_own_fault;
+    if (f->outcome == OUTCOME_CONTEXT_LENGTH && v->step == STEP_NEXT) {
+        r->context_failed = r->now.link;
+        r->is_larger_known = v->is_larger_only;
+    }
+}
+
+static void return_failure(struct relay *r, const struct failure *f, uint64_t now)
+{
+    trail_decide(r, r->record.served_link >= 0 ? "told in the stream" : "answered", f);
+    finish_failed(r, answer_failure(r, f, r->now.link, now), now);
+}
+
+static void move_on(struct relay *r, const struct failure *f, uint64_t now)
+{
+    r->is_later |= r->has_link_failed;
+    r->has_link_failed = false;
+    struct pick p = next_pick(r, now);
+    go_on(r, &p, f, now);
+}
+
+/* The attempt that is out has failed; `is_neutral`: by no fault that its health should know of. */
+static void fail(struct relay *r, const struct failure *f, bool is_neutral, uint64_t now)
+{
+    uint64_t pause = rng_between(r->env.rng, RETRY_PAUSE_US_MIN, RETRY_PAUSE_US_MAX);
+    struct verdict v = judge(r, f, pause, now);
+    if (is_neutral)
+        v.effect = EFFECT_NEUTRAL;
+    cancel(r, v.step == STEP_REPAIR ? OUTCOME_REPAIRED : f->outcome, f, now);
+    if (v.step == STEP_REPAIR) {
+        (void)registry_learn_quirk(r->env.registry, r->now.link->target_id, f->quirk);
+        trail_decide(r, "repaired, the same target again", f);
+        next_same(r, r->now.place, false, now);
+        return;
+    }
+    remember(r, &v, f);
+    if (v.step == STEP_RETRY) {
+        health_owe(r, f);
+        trail_decide(r, "retry on the same target", f);
+        wait_for(r, now + pause, false);
+        return;
+    }
+    health_fail(r, &v, f, now);
+    if (v.step == STEP_WAIT) {
+        trail_decide(r, "wait for the provider's hint", f);
+        wait_for(r, now + (uint64_t)f->retry_after_ms * 1000, true);
+    } else if (v.step == STEP_NEXT) {
+        move_on(r, f, now);
+    } else {
+        return_failure(r, f, now);
+    }
+}
+
+/* ---- clocks ---- */
+
+static void on_deadline(struct relay *r, uint64_t now)
+{
+    struct failure f;
+    failure_make(&f, OUTCOME_DEADLINE, "no answer within the deadline");
+    if (attempt_is_open(&r->now)) {
+        /* Its health knows of it only if it had its whole budget: a short deadline is not the provider's fault. */
+        struct verdict v = {.effect = r->now.is_overtime ? EFFECT_COUNTS : EFFECT_NEUTRAL};
+        cancel(r, OUTCOME_DEADLINE, &f, now);
+        trail_decide(r, "deadline", NULL);
+        remember(r, &v, &f);
+        health_fail(r, &v, &f, now);
+    } else if (r->has_last) {
+        health_pay(r, now);
+    } else {
+        r->has_last = true;
+        r->last = f;
+    }
+    finish_failed(r, answer_exhausted(r, now), now);
+}
+
+/* Budget or idle time is over. Past the budget the attempt goes on where nobody else could be asked now. */
+static void on_late(struct relay *r, uint64_t now)
+{
+    struct attempt *a = &r->now;
+    struct failure f;
+    failure_make(&f, attempt_late_word(a), "too slow");
+    if (attempt_has_token(a)) {
+        fail(r, &f, false, now);
+        return;
+    }
+    struct pick p = {0};
+    struct verdict v = judge(r, &f, 0, now);
+    bool was_later = r->is_later;
+    if (v.step == STEP_NEXT)
+        p = next_pick(r, now);
+    if (!p.is_found) {
+        a->is_overtime = true;
+        r->is_later = was_later;
+        return;
+    }
+    if (!a->is_own_budget && now - r->link_start_us < (uint64_t)a->link->ttft_budget_ms * 1000)
+        v.effect = EFFECT_NEUTRAL; /* a client's own short budget says nothing about the target */
+    cancel(r, f.outcome, &f, now);
+    remember(r, &v, &f);
+    health_fail(r, &v, &f, now);
+    r->is_later = true;
+    r->has_link_failed = false;
+    go_on(r, &p, &f, now);
+}
+
+static void on_wait_over(struct relay *r, uint64_t now)
+{
+    if (next_after_wait(r, now))
+        return;
+    health_pay(r, now);
+    move_on(r, &r->last, now);
+}
+
+static void on_heartbeat(struct relay *r, uint64_t now)
+{
+    relay_act(r, ACT_HEARTBEAT);
+    r->is_head_sent = true;
+    r->heartbeat_due_us = now + (uint64_t)r->start.route->heartbeat_ms * 1000;
+}
+
+struct clock {
+    uint64_t due_us; /* 0 = does not run */
+    void (*fire)(struct relay *r, uint64_t now);
+};
+
+static void clocks(const struct relay *r, struct clock out[4])
+{
+    bool is_early = is_before_commit(r);
+    out[0] = (struct clock){is_early ? r->deadline_us : 0, on_deadline};
+    out[1] = (struct clock){sm_is_final(&r->sm) ? 0 : attempt_due_us(&r->now), on_late};
+    out[2] = (struct clock){r->sm.state == REQUEST_WAITING ? r->wait_until_us : 0, on_wait_over};
+    out[3] = (struct clock){is_early ? r->heartbeat_due_us : 0, on_heartbeat};
+}
+
+/* Fires what is due at or before `limit`, one after the other, and tells it that it is `now`. */
+static void fire_clocks(struct relay *r, uint64_t limit, uint64_t now)
+{
+    for (int i = 0; i < CLOCKS_MAX; i++) {
+        struct clock c[4];
+        size_t k = 0;
+        clocks(r, c);
+        while (k < RM_COUNTOF(c) && (c[k].due_us == 0 || c[k].due_us > limit))
+            k++;
+        if (k == RM_COUNTOF(c))
+            return;
+        c[k].fire(r, now);
+    }
+}
+
+/* ---- events of the attempt that is out ---- */
+
+static void commit(struct relay *r, uint64_t now)
+{
+    struct attempt *a = &r->now;
+    attempt_move(a, ATTEMPT_SERVING);
+    relay_move(r, REQUEST_SERVING);
+    a->record->outcome = OUTCOME_OK; /* so far; the head's trail says so */
+    a->record->is_served = true;
+    r->record.provider = a->record->provider;
+    r->record.model = a->record->model;
+    r->record.served_link = (int16_t)a->link->index;
+    r->record.ttft_us = a->record->ttft_us;
+    r->is_head_sent = true;
+    relay_act(r, ACT_COMMIT)->n = a->n;
+}
+
+static void on_head(struct relay *r, const struct relay_event *ev)
+{
+    struct attempt *a = &r->now;
+    attempt_move(a, ATTEMPT_ANSWERING);
+    if (a->head_us != 0)
+        return;
+    a->head_us = ev->now_us;
+    a->record->first_byte_us = (int64_t)(ev->now_us - r->start.now_us);
+    a->record->status = ev->status;
+    if (ev->provider_request_id)
+        failure_text(a->record->provider_request_id, sizeof a->record->provider_request_id,
+                     bytes_of(ev->provider_request_id));
+    if (ev->adjusted && ev->adjusted[0] != '\0')
+        r->record.adjusted = arena_dup(r->arena, bytes_of(ev->adjusted)).p;
+}
+
+static void on_first_token(struct relay *r, uint64_t now)
+{
+    struct attempt *a = &r->now;
+    a->record->ttft_us = (int64_t)(now - r->start.now_us);
+    attempt_move(a, ATTEMPT_FLOWING);
+    health_token(r, now);
+    if (r->start.call->is_stream)
+        commit(r, now);
+}
+
+static void on_output(struct relay *r, const struct relay_event *ev)
+{
+    struct attempt *a = &r->now;
+    const struct event *e = ev->event;
+    attempt_move(a, ATTEMPT_ANSWERING);
+    if (e && e->kind == EVENT_ERROR && e->failure) {
+        struct failure f = *e->failure;
+        f.in_stream = true;
+        fail(r, &f, false, ev->now_us);
+        return;
+    }
+    if (e) {
+        a->text_bytes += e->text_bytes;
+        if (e->kind == EVENT_USAGE)
+            usage_merge(&a->usage, &e->usage);
+        if (e->is_token && !attempt_has_token(a))
+            on_first_token(r, ev->now_us);
+    }
+    attempt_feed(a, ev->now_us);
+}
+
+static void on_ended(struct relay *r, uint64_t now)
+{
+    struct attempt *a = &r->now;
+    if (a->record->ttft_us < 0)
+        a->record->ttft_us = (int64_t)(now - r->start.now_us);
+    if (r->sm.state != REQUEST_SERVING)
+        commit(r, now);
+    relay_act(r, ACT_END)->n = a->n;
+    health_good(r, now);
+    trail_close(r, OUTCOME_OK, NULL, now);
+    finish(r, OUTCOME_OK, now);
+}
+
+static void on_unbuildable(struct relay *r, const struct relay_event *ev)
+{
+    size_t place = r->now.place;
+    trail_unstart(r, ev->why);
+    r->candidates[place] =
+        (struct candidate){.skip = OUTCOME_SKIPPED_INCAPABLE, .why = "the request cannot be expressed there"};
+    health_neutral(r, ev->now_us);
+    struct pick p = next_pick(r, ev->now_us);
+    if (!next_go(r, &p, ev->now_us))
+        finish_failed(r, answer_exhausted(r, ev->now_us), ev->now_us);
+}
+
+static void on_attempt_event(struct relay *r, const struct relay_event *ev)
+{
+    struct attempt *a = &r->now;
+    switch (ev->kind) {
+    case RELAY_CONNECTED:
+        attempt_move(a, ATTEMPT_CONNECTED);
+        a->is_reused = ev->connect_us < 0;
+        a->record->connect_us = ev->connect_us;
+        return;
+    case RELAY_SENT:
+        a->is_sent = true;
+        return;
+    case RELAY_HEAD:
+        on_head(r, ev);
+        return;
+    case RELAY_REPLAYED:
+        attempt_replay(a);
+        return;
+    case RELAY_OUTPUT:
+        on_output(r, ev);
+        return;
+    case RELAY_ENDED:
+        on_ended(r, ev->now_us);
+        return;
+    case RELAY_FAILED:
+        fail(r, ev->failure, false, ev->now_us);
+        return;
+    case RELAY_PAUSED:
+        attempt_pause(a, ev->now_us);
+        return;
+    case RELAY_RESUMED:
+        attempt_resume(a, ev->now_us);
+        return;
+    case RELAY_UNBUILDABLE:
+        on_unbuildable(r, ev);
+        return;
+    default:
+        RM_UNREACHABLE();
+    }
+}
+
+/* ---- events of the request ---- */
+
+static void on_start(struct relay *r, uint64_t now)
+{
+    RM_ASSERT(r->sm.state == REQUEST_NEW);
+    relay_move(r, REQUEST_ADMITTED);
+    relay_move(r, REQUEST_RESERVED);
+    if (now >= r->deadline_us) {
+        on_deadline(r, now);
+        return;
+    }
+    struct pick p = next_pick(r, now);
+    if (!next_go(r, &p, now))
+        finish_failed(r, answer_exhausted(r, now), now);
+}
+
+static void on_client_gone(struct relay *r, uint64_t now)
+{
+    if (attempt_is_open(&r->now)) {
+        cancel(r, OUTCOME_CLIENT_CANCELLED, NULL, now);
+        trail_decide(r, "the client left", NULL);
+    }
+    health_pay(r, now);
+    finish(r, OUTCOME_CLIENT_CANCELLED, now);
+}
+
+static void on_drain(struct relay *r, uint64_t now)
+{
+    if (attempt_is_open(&r->now)) {
+        cancel(r, OUTCOME_DRAINED, NULL, now);
+        trail_decide(r, "cut by our own stop", NULL);
+    }
+    health_pay(r, now);
+    finish_failed(r, answer_drained(r), now);
+}
+
+void relay_event(struct relay *r, const struct relay_event *ev, struct relay_actions *out)
+{
+    out->n = 0;
+    r->out = out;
+    if (sm_is_final(&r->sm))
+        return;
+    switch (ev->kind) {
+    case RELAY_START:
+        on_start(r, ev->now_us);
+        break;
+    case RELAY_TIME:
+        fire_clocks(r, ev->now_us, ev->now_us);
+        break;
+    case RELAY_CLIENT_GONE:
+        on_client_gone(r, ev->now_us);
+        break;
+    case RELAY_DRAIN:
+        on_drain(r, ev->now_us);
+        break;
+    default:
+        fire_clocks(r, ev->now_us - 1, ev->now_us);
+        if (attempt_is_open(&r->now) && r->now.n == ev->n)
+            on_attempt_event(r, ev);
+        else
+            r->n_ignored++;
+        break;
+    }
+    r->out = NULL;
+}
+
+/* ---- the rest of the contract ---- */
+
+static void set_chain(struct relay *r)
+{
+    const struct route_conf *route = r->start.route;
+    const struct directive *d = r->start.directive;
+    bool is_ordered = d && d->order;
+    r->n_chain = is_ordered ? d->n_order : route->n_links;
+    RM_ASSERT(r->n_chain > 0);
+    r->chain = ARENA_ARRAY(r->arena, const struct link_conf *, r->n_chain);
+    for (size_t i = 0; i < r->n_chain; i++)
+        r->chain[i] = is_ordered ? d->order[i] : &route->links[i];
+    if (d && d->fallback_off)
+        r->n_chain = 1;
+    r->candidates = ARENA_ARRAY(r->arena, struct candidate, r->n_chain);
+    r->is_tried = ARENA_ARRAY(r->arena, bool, r->n_chain);
+    for (size_t i = 0; i < r->n_chain; i++) {
+        uint16_t at = r->chain[i]->index;
+        bool is_same = at < RM_COUNTOF(r->start.is_same_dialect) && r->start.is_same_dialect[at];
+        r->candidates[i] = candidate_of(r->start.call, r->chain[i], r->chain[0], is_same);
+    }
+}
+
+struct relay *relay_new(struct arena *a, const struct relay_env *env, const struct relay_start *start)
+{
+    struct relay *r = ARENA_NEW(a, struct relay);
+    r->env = *env;
+    r->start = *start;
+    r->arena = a;
+    sm_init(&r->sm, rows, REQUEST_NEW);
+    set_chain(r);
+    trail_init(r);
+    uint32_t ms = start->route->deadline_ms;
+    if (start->directive && start->directive->deadline_ms != 0 && start->directive->deadline_ms < ms)
+        ms = start->directive->deadline_ms;
+    r->deadline_us = start->now_us + (uint64_t)ms * 1000;
+    if (start->route->heartbeat_ms != 0 && start->call->is_stream)
+        r->heartbeat_due_us = start->now_us + (uint64_t)start->route->heartbeat_ms * 1000;
+    return r;
+}
+
+uint64_t relay_wake_us(const struct relay *r)
+{
+    struct clock c[4];
+    uint64_t wake = 0;
+    clocks(r, c);
+    for (size_t i = 0; i < RM_COUNTOF(c); i++)
+        if (c[i].due_us != 0 && (wake == 0 || c[i].due_us < wake))
+            wake = c[i].due_us;
+    return wake;
+}
+
+bool relay_is_over(const struct relay *r)
+{
+    return sm_is_final(&r->sm);
+}
+
+bool relay_is_committed(const struct relay *r)
+{
+    return r->record.served_link >= 0;
+}
+
+const struct request_record *relay_record(const struct relay *r)
+{
+    return &r->record;
+}
+
+void relay_set_status(struct relay *r, unsigned status)
+{
+    r->record.status = (uint16_t)status;
+}
+
+void relay_set_gateway_us(struct relay *r, int64_t us)
+{
+    r->record.gateway_us = us;
+}

@@ -1,0 +1,102 @@
+/* The trail: one entry a try and one a skip, in the order they happened. An entry's n is the attempt's number in
+ * actions and events, so skips have numbers too. */
+#include "base/buf.h"
+#include "relay/inside.h"
+#include "relay/meter.h"
+
+#include <stdio.h>
+
+static const char *text_of(struct arena *a, struct bytes b)
+{
+    return arena_dup(a, b).p;
+}
+
+void trail_init(struct relay *r)
+{
+    const struct relay_start *s = &r->start;
+    r->cap_attempts = 2 * r->n_chain + s->route->max_attempts + 1;
+    r->record = (struct request_record){
+        .id = s->id,
+        .started_wall_ms = s->started_wall_ms,
+        .key = s->key ? s->key : "",
+        .route = s->route->model,
+        .dialect = s->dialect ? s->dialect : "",
+        .is_stream = s->call->is_stream,
+        .outcome = OUTCOME_NONE,
+        .served_link = -1,
+        .ttft_us = -1,
+        .total_us = -1,
+        .prompt_bytes = (int64_t)s->call->prompt_bytes,
+        .max_tokens = s->call->max_tokens,
+        .effort = text_of(r->arena, s->call->effort),
+        .prefix_hash = s->call->prefix_hash,
+        .adjusted = "",
+        .trace_id = s->trace_id ? s->trace_id : "",
+        .attempts = ARENA_ARRAY(r->arena, struct attempt_record, r->cap_attempts),
+    };
+}
+
+struct attempt_record *trail_add(struct relay *r, size_t place)
+{
+    RM_ASSERT(r->record.n_attempts < r->cap_attempts);
+    const struct link_conf *link = r->chain[place];
+    struct attempt_record *rec = &r->record.attempts[r->record.n_attempts++];
+    *rec = (struct attempt_record){.n = r->record.n_attempts,
+                                   .link = link->index,
+                                   .kind = ATTEMPT_CLIENT,
+                                   .outcome = OUTCOME_NONE,
+                                   .provider = link->provider->name,
+                                   .model = link->model,
+                                   .start_us = -1,
+                                   .connect_us = -1,
+                                   .first_byte_us = -1,
+                                   .ttft_us = -1,
+                                   .total_us = -1,
+                                   .retry_after_ms = -1};
+    return rec;
+}
+
+void trail_skip(struct relay *r, size_t place, enum outcome why, const char *text)
+{
+    struct attempt_record *rec = trail_add(r, place);
+    rec->outcome = why;
+    failure_text(rec->decision, sizeof rec->decision, bytes_of(text));
+}
+
+void trail_close(struct relay *r, enum outcome o, const struct failure *failure, uint64_t now_us)
+{
+    struct attempt *a = &r->now;
+    struct attempt_record *rec = a->record;
+    RM_ASSERT(attempt_is_open(a));
+    rec->outcome = o;
+    rec->is_served = a->sm.state == ATTEMPT_SERVING;
+    rec->total_us = (int64_t)(now_us - r->start.now_us);
+    if (failure) {
+        rec->status = failure->status != 0 ? failure->status : rec->status;
+        rec->in_stream = failure->in_stream || rec->is_served;
+        rec->retry_after_ms = failure->retry_after_ms;
+    }
+    meter_close(a, r->start.call, failure);
+    attempt_move(a, ATTEMPT_CLOSED);
+}
+
+void trail_decide(struct relay *r, const char *step, const struct failure *f)
+{
+    struct attempt_record *rec = r->now.record;
+    const char *word = f ? outcome_word(f->outcome) : "";
+    if (f && f->status != 0)
+        snprintf(rec->decision, sizeof rec->decision, "%s: %u %s", step, f->status, word);
+    else
+        snprintf(rec->decision, sizeof rec->decision, "%s%s%s", step, f ? ": " : "", word);
+}
+
+void trail_unstart(struct relay *r, const char *why)
+{
+    struct attempt_record *rec = r->now.record;
+    attempt_move(&r->now, ATTEMPT_CLOSED);
+    rec->is_started = false;
+    rec->outcome = OUTCOME_SKIPPED_INCAPABLE;
+    rec->start_us = rec->connect_us = rec->first_byte_us = rec->ttft_us = rec->total_us = -1;
+    failure_text(rec->decision, sizeof rec->decision, bytes_of(why ? why : "cannot be expressed there"));
+    r->record.n_started--;
+}
