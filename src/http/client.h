@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "http/body.h"
 #include "http/head.h"
+#include "http/readbuf.h"
 #include "net/stream.h"
 
 struct client_conn;
@@ -30,6 +31,8 @@ struct client_event {
 
 /* Takes a connected stream. head limits: bytes 32768, fields 200. */
 struct client_conn *client_conn_new(struct loop *l, struct stream *s);
+/* Reads go into buffers of this pool, which must outlive the connection. Without: allocated for each burst. */
+void client_conn_share_reads(struct client_conn *c, struct readbufs *r);
 /* Starts an exchange: head and body pieces are borrowed until CLIENT_SENT (or close). */
 void client_conn_send(struct client_conn *c, struct bytes head, const struct bytes *body, size_t n_body,
                       client_ready_fn *fn, void *arg);

@@ -73,6 +73,9 @@ struct exchange *exchange_open(struct upstream *u, const struct exchange_spec *s
 void exchange_next(struct exchange *x, struct exchange_event *ev);
 void exchange_pause(struct exchange *x);
 void exchange_resume(struct exchange *x);
+/* It runs on a reused connection, and the peer's kernel has acknowledged nothing of the request: a first-token timeout
+ * is then a connect_timeout (DESIGN 7). */
+bool exchange_is_unacked(const struct exchange *x);
 /* Cancels if still running: the provider sees the close in the same turn. Memory goes at the end of the turn. */
 void exchange_close(struct exchange *x);
 

@@ -1,0 +1,427 @@
+/* One connection, two machines: the request is written piece by piece as the socket takes it, the response is read on
+ * its own account (a provider may answer before it has read everything).
+ *
+ *     request:   idle -> writing -> written -> told (SENT was given out)
+ *     response:  idle -> head -> body -> whole
+ *
+ * Bytes are read into a borrowed buffer and go up as views. Only the head is copied, because it may come in parts and
+ * must stay until the exchange is finished. A failed write does not end the exchange by itself: providers refuse a
+ * large request with an answer and close; what can still be read is read first. */
+#include "http/client.h"
+
+#include "base/mem.h"
+#include "base/sm.h"
+
+enum { HEAD_BYTES_MAX = 32768, HEAD_FIELDS_MAX = 200, INTERIM_MAX = 8, IOV_MAX_USED = 64 };
+
+enum request_state { REQUEST_IDLE, REQUEST_WRITING, REQUEST_WRITTEN, REQUEST_TOLD, REQUEST_BROKEN };
+static const struct sm_row request_rows[] = {
+    [REQUEST_IDLE] = {"idle", SM_TO(REQUEST_WRITING), false},
+    [REQUEST_WRITING] = {"writing", SM_TO(REQUEST_WRITTEN) | SM_TO(REQUEST_BROKEN), false},
+    [REQUEST_WRITTEN] = {"written", SM_TO(REQUEST_TOLD) | SM_TO(REQUEST_IDLE), false},
+    [REQUEST_TOLD] = {"told", SM_TO(REQUEST_IDLE), false},
+    [REQUEST_BROKEN] = {"broken", 0, true},
+};
+enum response_state { RESPONSE_IDLE, RESPONSE_HEAD, RESPONSE_BODY, RESPONSE_WHOLE, RESPONSE_OVER };
+static const struct sm_row response_rows[] = {
+    [RESPONSE_IDLE] = {"idle", SM_TO(RESPONSE_HEAD), false},
+    [RESPONSE_HEAD] = {"head", SM_TO(RESPONSE_BODY) | SM_TO(RESPONSE_OVER), false},
+    [RESPONSE_BODY] = {"body", SM_TO(RESPONSE_WHOLE) | SM_TO(RESPONSE_OVER), false},
+    [RESPONSE_WHOLE] = {"whole", SM_TO(RESPONSE_IDLE), false},
+    [RESPONSE_OVER] = {"over", 0, true},
+};
+
+struct client_conn {
+    struct loop *loop;
+    struct stream *stream;
+    struct readbufs *reads;
+    client_ready_fn *fn; /* of the exchange, or of the idle connection */
+    void *arg;
+    struct task task;
+    struct reap reap;
+
+    struct sm request;
+    struct bytes head_out;
+    const struct bytes *body_out;
+    size_t n_body_out;
+    size_t piece, offset; /* where writing stands: piece 0 is the head */
+    uint64_t n_sent;      /* bytes of this exchange's request that the kernel took */
+
+    struct sm response;
+    struct buf head_bytes;
+    struct arena arena; /* the head's arrays */
+    struct head head;
+    struct body_reader reader;
+    char *read;      /* the borrowed buffer, or NULL */
+    struct bytes in; /* what of it is not used yet */
+    unsigned n_interim;
+    bool is_readable; /* reading may give something */
+    bool is_paused;
+    bool any_byte;  /* of a response */
+    bool has_extra; /* bytes came after the end of the response */
+    bool has_eof;
+};
+
+/* ---- writing ---- */
+
+static struct bytes piece_at(const struct client_conn *c, size_t i)
+{
+    return i == 0 ? c->head_out : c->body_out[i - 1];
+}
+
+static int fill_vectors(const struct client_conn *c, struct iovec *v)
+{
+    int n = 0;
+    size_t offset = c->offset;
+    for (size_t i = c->piece; i <= c->n_body_out && n < IOV_MAX_USED; i++, offset = 0) {
+        struct bytes b = piece_at(c, i);
+        if (b.n > offset)
+            v[n++] = (struct iovec){.iov_base = (char *)(uintptr_t)b.p + offset, .iov_len = b.n - offset};
+    }
+    return n;
+}
+
+static void advance(struct client_conn *c, size_t n)
+{
+    c->n_sent += n;
+    while (c->piece <= c->n_body_out) {
+        size_t left = piece_at(c, c->piece).n - c->offset;
+        if (n < left) {
+            c->offset += n;
+            return;
+        }
+        n -= left;
+        c->piece++;
+        c->offset = 0;
+    }
+    RM_ASSERT(n == 0);
+}
+
+static void write_more(struct client_conn *c)
+{
+    while (c->request.state == REQUEST_WRITING) {
+        struct iovec v[IOV_MAX_USED];
+        int n_v = fill_vectors(c, v);
+        size_t n = 0;
+        if (n_v == 0) {
+            sm_move(&c->request, REQUEST_WRITTEN, "http", "-");
+            return;
+        }
+        enum io r = stream_write(c->stream, v, n_v, &n);
+        if (r == IO_AGAIN)
+            return;
+        if (r != IO_OK) {
+            sm_move(&c->request, REQUEST_BROKEN, "http", "-");
+            c->is_readable = true;
+            return;
+        }
+        advance(c, n);
+    }
+}
+
+/* ---- events of the stream ---- */
+
+static bool is_idle(const struct client_conn *c)
+{
+    return c->response.state == RESPONSE_IDLE;
+}
+
+static void notify(struct client_conn *c)
+{
+    if (c->fn != NULL)
+        c->fn(c, c->arg);
+}
+
+static void on_stream(struct stream *s, unsigned ready, void *arg)
+{
+    struct client_conn *c = arg;
+    bool is_news = (ready & LOOP_READ) != 0 && !c->is_paused;
+    if (ready & LOOP_READ)
+        c->is_readable = true;
+    if (is_idle(c)) {
+        if (is_news && stream_is_stale(s))
+            notify(c);
+        return;
+    }
+    if ((ready & LOOP_WRITE) && c->request.state == REQUEST_WRITING) {
+        write_more(c);
+        is_news = is_news || c->request.state != REQUEST_WRITING;
+    }
+    if (is_news)
+        notify(c);
+}
+
+static void on_task(struct task *t)
+{
+    struct client_conn *c = RM_CONTAINER(t, struct client_conn, task);
+    if (!is_idle(c) || stream_is_stale(c->stream))
+        notify(c);
+}
+
+/* ---- reading ---- */
+
+static void give_buffer(struct client_conn *c)
+{
+    readbuf_put(c->reads, c->read);
+    c->read = NULL;
+    c->in = (struct bytes){0};
+}
+
+/* IO_OK: c->in has something. */
+static enum io fill(struct client_conn *c)
+{
+    size_t n = 0;
+    if (c->in.n > 0)
+        return IO_OK;
+    if (!c->is_readable) {
+        give_buffer(c);
+        return IO_AGAIN;
+    }
+    if (c->read == NULL)
+        c->read = readbuf_take(c->reads);
+    enum io r = stream_read(c->stream, c->read, READBUF_BYTES, &n);
+    if (r != IO_OK) {
+        c->is_readable = false;
+        give_buffer(c);
+        return r;
+    }
+    c->in = (struct bytes){c->read, n};
+    c->is_readable = n == READBUF_BYTES;
+    c->any_byte = true;
+    return IO_OK;
+}
+
+static void drop(struct bytes *in, size_t n)
+{
+    in->p += n;
+    in->n -= n;
+}
+
+static void end_over(struct client_conn *c, struct client_event *ev, enum client_event_kind kind, const char *why)
+{
+    sm_move(&c->response, RESPONSE_OVER, "http", "-");
+    *ev = (struct client_event){.kind = kind, .why = why, .any_response_byte = c->any_byte};
+}
+
+static void end_broken(struct client_conn *c, struct client_event *ev, enum io io)
+{
+    end_over(c, ev, CLIENT_BROKEN, io == IO_EOF ? "the peer closed the connection" : stream_error(c->stream));
+}
+
+static void end_whole(struct client_conn *c, struct client_event *ev)
+{
+    c->has_extra = c->in.n > 0;
+    give_buffer(c);
+    sm_move(&c->response, RESPONSE_WHOLE, "http", "-");
+    ev->kind = CLIENT_END;
+}
+
+/* A head is there. False: it was an interim one, look for the next. */
+static bool take_head(struct client_conn *c, size_t used, struct client_event *ev)
+{
+    if (c->head.status < 200) {
+        buf_clear(&c->head_bytes);
+        if (c->head.status != 101 && ++c->n_interim <= INTERIM_MAX)
+            return false;
+        end_over(c, ev, CLIENT_BAD, c->head.status == 101 ? "an upgrade nobody asked for" : "too many interim answers");
+        return true;
+    }
+    c->head_bytes.n = used;
+    body_init(&c->reader, c->head.framing, c->head.content_length);
+    sm_move(&c->response, RESPONSE_BODY, "http", "-");
+    *ev = (struct client_event){.kind = CLIENT_HEAD, .head = &c->head};
+    return true;
+}
+
+static void next_head(struct client_conn *c, struct client_event *ev)
+{
+    static const struct head_limits limits = {HEAD_BYTES_MAX, HEAD_FIELDS_MAX};
+    for (;;) {
+        enum io io = fill(c);
+        if (io == IO_AGAIN)
+            return;
+        if (io != IO_OK) {
+            end_broken(c, ev, io);
+            return;
+        }
+        size_t before = c->head_bytes.n, used = 0;
+        const char *why = "";
+        buf_put(&c->head_bytes, bytes_slice(c->in, 0, HEAD_BYTES_MAX - before));
+        enum head_result r =
+            head_parse(buf_bytes(&c->head_bytes), HEAD_RESPONSE, false, &limits, &c->arena, &c->head, &used, &why);
+        if (r != HEAD_MORE && r != HEAD_OK) {
+            end_over(c, ev, CLIENT_BAD, why);
+            return;
+        }
+        drop(&c->in, (r == HEAD_OK ? used : c->head_bytes.n) - before);
+        if (r == HEAD_OK && take_head(c, used, ev))
+            return;
+    }
+}
+
+static void next_body(struct client_conn *c, struct client_event *ev)
+{
+    for (;;) {
+        struct bytes out;
+        enum body_result r = body_next(&c->reader, &c->in, &out);
+        if (r == BODY_DATA) {
+            *ev = (struct client_event){.kind = CLIENT_BODY, .body = out};
+            return;
+        }
+        if (r == BODY_BAD) {
+            end_over(c, ev, CLIENT_BAD, "malformed chunked coding");
+            return;
+        }
+        if (r == BODY_END) {
+            end_whole(c, ev);
+            return;
+        }
+        enum io io = fill(c);
+        if (io == IO_AGAIN)
+            return;
+        if (io == IO_EOF && body_is_whole_at_close(&c->reader)) {
+            c->has_eof = true;
+            end_whole(c, ev);
+            return;
+        }
+        if (io != IO_OK) {
+            end_broken(c, ev, io);
+            return;
+        }
+    }
+}
+
+/* ---- the owner's calls ---- */
+
+struct client_conn *client_conn_new(struct loop *l, struct stream *s)
+{
+    RM_ASSERT(l != NULL && s != NULL);
+    struct client_conn *c = mem_zalloc(sizeof *c);
+    mem_count(MEM_CONN, 1);
+    c->loop = l;
+    c->stream = s;
+    c->is_readable = true;
+    c->task.fn = on_task;
+    list_init(&c->task.node);
+    sm_init(&c->request, request_rows, REQUEST_IDLE);
+    sm_init(&c->response, response_rows, RESPONSE_IDLE);
+    stream_on_ready(s, on_stream, c);
+    return c;
+}
+
+void client_conn_share_reads(struct client_conn *c, struct readbufs *r)
+{
+    RM_ASSERT(c->read == NULL);
+    c->reads = r;
+}
+
+void client_conn_send(struct client_conn *c, struct bytes head, const struct bytes *body, size_t n_body,
+                      client_ready_fn *fn, void *arg)
+{
+    RM_ASSERT(is_idle(c) && c->request.state == REQUEST_IDLE && head.n > 0);
+    c->fn = fn;
+    c->arg = arg;
+    c->head_out = head;
+    c->body_out = body;
+    c->n_body_out = n_body;
+    c->piece = c->offset = 0;
+    c->n_sent = 0;
+    c->n_interim = 0;
+    c->any_byte = c->is_paused = false;
+    sm_move(&c->request, REQUEST_WRITING, "http", "-");
+    sm_move(&c->response, RESPONSE_HEAD, "http", "-");
+    write_more(c);
+    loop_post(c->loop, &c->task);
+}
+
+void client_conn_next(struct client_conn *c, struct client_event *ev)
+{
+    *ev = (struct client_event){.kind = CLIENT_NOTHING};
+    if (c->request.state == REQUEST_WRITTEN) {
+        sm_move(&c->request, REQUEST_TOLD, "http", "-");
+        ev->kind = CLIENT_SENT;
+        return;
+    }
+    if (c->is_paused)
+        return;
+    if (c->response.state == RESPONSE_HEAD)
+        next_head(c, ev);
+    else if (c->response.state == RESPONSE_BODY)
+        next_body(c, ev);
+}
+
+void client_conn_pause(struct client_conn *c)
+{
+    c->is_paused = true;
+}
+
+void client_conn_resume(struct client_conn *c)
+{
+    if (!c->is_paused)
+        return;
+    c->is_paused = false;
+    if (!is_idle(c))
+        loop_post(c->loop, &c->task);
+}
+
+bool client_conn_is_reusable(const struct client_conn *c)
+{
+    bool is_sent = c->request.state == REQUEST_WRITTEN || c->request.state == REQUEST_TOLD;
+    return is_sent && c->response.state == RESPONSE_WHOLE && c->head.keep_alive && !c->has_extra && !c->has_eof;
+}
+
+void client_conn_idle(struct client_conn *c, client_ready_fn *stale_fn, void *arg)
+{
+    if (!is_idle(c)) {
+        RM_ASSERT(client_conn_is_reusable(c));
+        sm_move(&c->request, REQUEST_IDLE, "http", "-");
+        sm_move(&c->response, RESPONSE_IDLE, "http", "-");
+    }
+    c->head_out = (struct bytes){0};
+    c->body_out = NULL;
+    c->n_body_out = 0;
+    buf_fini(&c->head_bytes);
+    arena_fini(&c->arena);
+    c->is_paused = false;
+    c->fn = stale_fn;
+    c->arg = arg;
+    /* A close that came together with the last bytes gives no further edge: look once. */
+    loop_post(c->loop, &c->task);
+}
+
+bool client_conn_is_stale(struct client_conn *c)
+{
+    return c->has_eof || stream_is_stale(c->stream);
+}
+
+bool client_conn_is_unacked(const struct client_conn *c)
+{
+    return c->n_sent > 0 && !c->any_byte && stream_unacked(c->stream) >= c->n_sent;
+}
+
+bool client_conn_any_sent(const struct client_conn *c)
+{
+    return c->n_sent > 0;
+}
+
+static void release(struct reap *r)
+{
+    struct client_conn *c = RM_CONTAINER(r, struct client_conn, reap);
+    buf_fini(&c->head_bytes);
+    arena_fini(&c->arena);
+    mem_free(c);
+    mem_count(MEM_CONN, -1);
+}
+
+void client_conn_close(struct client_conn *c)
+{
+    bool is_running = c->response.state != RESPONSE_IDLE && c->response.state != RESPONSE_WHOLE;
+    if (c->request.state == REQUEST_WRITING)
+        is_running = true;
+    task_cancel(&c->task);
+    stream_close(c->stream, is_running);
+    give_buffer(c);
+    c->fn = NULL;
+    c->reap.fn = release;
+    loop_reap(c->loop, &c->reap);
+}

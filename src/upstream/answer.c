@@ -1,0 +1,361 @@
+/* The layers of a body, pulled from the top:
+ *
+ *     payload --(inflater)--> plain --sniff--> sse -----> decoder_event --> output per event
+ *                                        '---> collect -> decoder_whole --> one output at the end
+ *
+ * Each layer is asked for what it has before it is fed again, so a view handed out is never overwritten and nothing
+ * between the layers needs a queue.
+ *
+ * Sniffing: providers send SSE labelled as JSON and JSON labelled as SSE. The first byte that is not blank decides
+ * between them; a label that names neither is believed only if the body begins like SSE, or like an object where the
+ * label is plain text or absent. */
+#include "upstream/answer.h"
+
+#include "base/check.h"
+
+static void fail(struct answer *a, enum outcome o, const char *why)
+{
+    a->is_failed = true;
+    failure_make(&a->failure, o, why);
+}
+
+/* ---- labels and first bytes ---- */
+
+static bool label_is(struct bytes type, struct bytes word)
+{
+    struct bytes first = bytes_trim(bytes_cut(&type, ';'));
+    return bytes_eq_nocase(first, word);
+}
+
+static bool label_is_json(struct bytes type)
+{
+    struct bytes first = bytes_trim(bytes_cut(&type, ';'));
+    return bytes_eq_nocase(first, BYTES("application/json")) || bytes_ends_with(first, BYTES("+json"));
+}
+
+static struct bytes without_blanks(struct bytes in)
+{
+    struct bytes bom = BYTES("\xef\xbb\xbf");
+    for (;;) {
+        while (in.n > 0 && strchr(" \t\r\n", in.p[0]) != NULL && in.p[0] != '\0')
+            in = bytes_slice(in, 1, in.n);
+        if (!bytes_starts_with(in, bom))
+            return in;
+        in = bytes_slice(in, bom.n, in.n);
+    }
+}
+
+enum sniffed { SNIFFED_MORE, SNIFFED_SSE, SNIFFED_JSON, SNIFFED_OTHER };
+
+static enum sniffed sniff_bytes(struct bytes in)
+{
+    static const char *const words[] = {":", "data:", "event:", "id:", "retry:", "error:"};
+    if (in.n == 0)
+        return SNIFFED_MORE;
+    if (in.p[0] == '{')
+        return SNIFFED_JSON;
+    bool may_be = in.n < 3 && bytes_starts_with(BYTES("\xef\xbb\xbf"), in);
+    for (size_t i = 0; i < RM_COUNTOF(words); i++) {
+        if (bytes_starts_with(in, bytes_of(words[i])))
+            return SNIFFED_SSE;
+        may_be |= bytes_starts_with(bytes_of(words[i]), in);
+    }
+    return may_be ? SNIFFED_MORE : SNIFFED_OTHER;
+}
+
+/* ---- feeding the layer below ---- */
+
+static bool collect(struct answer *a, struct bytes plain)
+{
+    if (a->mode == ANSWER_REFUSAL) {
+        buf_put(&a->body, bytes_slice(plain, 0, REFUSAL_BYTES_MAX - a->body.n));
+        return true;
+    }
+    if (plain.n > a->spec.max_body - a->body.n) {
+        fail(a, OUTCOME_PROTOCOL_ERROR, "the answer is larger than body_bytes allows");
+        return false;
+    }
+    buf_put(&a->body, plain);
+    return true;
+}
+
+static void feed_mode(struct answer *a, struct bytes plain)
+{
+    if (a->mode == ANSWER_SSE)
+        sse_feed(&a->sse, plain);
+    else
+        collect(a, plain);
+}
+
+static void settle(struct answer *a, enum sniffed s)
+{
+    /* Under a good label, what begins like neither is left to the reader that the label names. */
+    if (s == SNIFFED_OTHER && a->label_is_loose)
+        fail(a, OUTCOME_PROTOCOL_ERROR, "the answer is neither JSON nor an event stream");
+    else if (s == SNIFFED_OTHER)
+        a->mode = a->label_is_sse ? ANSWER_SSE : ANSWER_JSON;
+    else
+        a->mode = s == SNIFFED_JSON ? ANSWER_JSON : ANSWER_SSE;
+}
+
+/* The first bytes may be split anywhere: they wait in `body` until they tell. */
+static void sniff(struct answer *a, struct bytes plain)
+{
+    bool has_kept = a->body.n > 0;
+    struct bytes first = without_blanks(plain);
+    if (has_kept) {
+        buf_put(&a->body, plain);
+        first = without_blanks(buf_bytes(&a->body));
+    }
+    enum sniffed s = sniff_bytes(first);
+    if (s != SNIFFED_MORE)
+        settle(a, s);
+    else if (!has_kept)
+        buf_put(&a->body, first);
+    if (a->mode == ANSWER_SSE)
+        sse_feed(&a->sse, first); /* what was kept stays until the answer is over */
+    else if (a->mode == ANSWER_JSON && !has_kept)
+        collect(a, first);
+}
+
+/* Plain bytes for the layers above. False: none without more input, or failed. */
+static bool take_plain(struct answer *a, struct bytes *plain)
+{
+    if (a->coding == CODING_NONE) {
+        *plain = a->in;
+        a->in = (struct bytes){0};
+        return plain->n > 0;
+    }
+    if (a->coding == CODING_OTHER) {
+        a->in = (struct bytes){0};
+        return false;
+    }
+    size_t n = 0;
+    if (a->plain == NULL)
+        a->plain = readbuf_take(a->spec.reads);
+    enum inflate_result r = inflater_next(&a->inflater, &a->in, a->plain, READBUF_BYTES, &n);
+    *plain = (struct bytes){a->plain, n};
+    if (r == INFLATE_DATA)
+        return true;
+    readbuf_put(a->spec.reads, a->plain);
+    a->plain = NULL;
+    if (r == INFLATE_BAD && a->mode != ANSWER_REFUSAL)
+        fail(a, OUTCOME_PROTOCOL_ERROR, "the answer's content coding is broken");
+    a->in = (struct bytes){0};
+    return false;
+}
+
+/* ---- decoding ---- */
+
+/* A batch with an error event: what came before it is told first, then the failure. */
+static enum answer_result split_error(struct answer *a, struct answer_output *out)
+{
+    size_t at = 0;
+    while (at < out->n && out->v[at].kind != EVENT_ERROR)
+        at++;
+    if (at == out->n)
+        return ANSWER_OUTPUT;
+    a->is_failed = true;
+    a->failure = a->decoder.failure;
+    a->failure.in_stream = true;
+    out->n = at;
+    out->is_dropped = true; /* the provider's error is told in our words */
+    return at > 0 ? ANSWER_OUTPUT : ANSWER_FAILED;
+}
+
+static void set_batch(struct answer_output *out, const struct decoded *d)
+{
+    out->is_dropped = d->is_dropped;
+    out->v = d->v;
+    out->n = d->n;
+}
+
+static enum answer_result decode_event(struct answer *a, const struct sse_event *ev, struct answer_output *out)
+{
+    struct decoded d;
+    decoder_event(&a->decoder, ev, &d);
+    if (d.is_malformed) {
+        if (a->spec.skip_bad_events)
+            return ANSWER_MORE;
+        fail(a, OUTCOME_PROTOCOL_ERROR, d.why ? d.why : "a malformed event");
+        return ANSWER_FAILED;
+    }
+    *out = (struct answer_output){.raw = ev->raw, .raw_is_stream = true};
+    set_batch(out, &d);
+    if (d.strip_at != d.strip_end && ev->is_verbatim) {
+        size_t from = (size_t)(ev->data.p - ev->raw.p);
+        out->strip_at = from + d.strip_at;
+        out->strip_end = from + d.strip_end;
+    }
+    return split_error(a, out);
+}
+
+/* ANSWER_MORE: the reader wants more bytes. */
+static enum answer_result next_event(struct answer *a, struct answer_output *out)
+{
+    struct sse_event ev;
+    for (;;) {
+        enum answer_result r;
+        switch (sse_next(&a->sse, &ev)) {
+        case SSE_MORE:
+            return ANSWER_MORE;
+        case SSE_COMMENT:
+            *out = (struct answer_output){.raw = ev.raw, .raw_is_stream = true};
+            return ANSWER_OUTPUT;
+        case SSE_TOO_LARGE:
+            fail(a, OUTCOME_PROTOCOL_ERROR, "an event is larger than event_bytes allows");
+            return ANSWER_FAILED;
+        case SSE_EVENT:
+            r = decode_event(a, &ev, out);
+            if (r != ANSWER_MORE)
+                return r;
+            break;
+        }
+    }
+}
+
+static enum answer_result decode_whole(struct answer *a, struct answer_output *out)
+{
+    struct decoded d;
+    decoder_whole(&a->decoder, buf_bytes(&a->body), &d);
+    if (d.is_malformed) {
+        fail(a, OUTCOME_PROTOCOL_ERROR, d.why ? d.why : "the answer is not JSON of its dialect");
+        return ANSWER_FAILED;
+    }
+    *out = (struct answer_output){.raw = buf_bytes(&a->body)};
+    set_batch(out, &d);
+    if (d.strip_at != d.strip_end) {
+        out->strip_at = d.strip_at;
+        out->strip_end = d.strip_end;
+    }
+    return split_error(a, out);
+}
+
+/* The last event came without its empty line: given one, if it says something whole. */
+static enum answer_result decode_rest(struct answer *a, struct answer_output *out)
+{
+    struct sse_event ev;
+    if (!sse_end(&a->sse, &ev))
+        return ANSWER_MORE;
+    bool skips = a->spec.skip_bad_events;
+    a->spec.skip_bad_events = true; /* half an event is not malformed, it is missing */
+    enum answer_result r = decode_event(a, &ev, out);
+    a->spec.skip_bad_events = skips;
+    if (r != ANSWER_OUTPUT)
+        return r;
+    buf_clear(&a->body);
+    buf_put(&a->body, out->raw);
+    buf_puts(&a->body, bytes_ends_with(out->raw, BYTES("\n")) ? "\n" : "\n\n");
+    out->raw = buf_bytes(&a->body);
+    return r;
+}
+
+/* ---- the owner's calls ---- */
+
+void answer_init(struct answer *a, const struct answer_spec *spec, const struct head *head)
+{
+    struct bytes type = fields_get(&head->fields, "content-type");
+    *a = (struct answer){.spec = *spec, .coding = coding_of(fields_get(&head->fields, "content-encoding"))};
+    a->mode = head->status >= 400 ? ANSWER_REFUSAL : ANSWER_SNIFF;
+    a->label_is_sse = label_is(type, BYTES("text/event-stream"));
+    a->label_is_loose = !a->label_is_sse && !label_is_json(type);
+    if (a->coding == CODING_GZIP || a->coding == CODING_DEFLATE)
+        inflater_init(&a->inflater, a->coding);
+    sse_init(&a->sse, spec->max_event);
+    decoder_init(&a->decoder, spec->target, spec->vendor, spec->max_depth, spec->strips_usage);
+    if (a->mode == ANSWER_REFUSAL)
+        return;
+    if (a->coding == CODING_OTHER)
+        fail(a, OUTCOME_PROTOCOL_ERROR, "the answer has a content coding that was not asked for");
+    else if (label_is(type, BYTES("text/html")))
+        fail(a, OUTCOME_PROTOCOL_ERROR, "the answer is an HTML page");
+}
+
+void answer_fini(struct answer *a)
+{
+    inflater_fini(&a->inflater);
+    readbuf_put(a->spec.reads, a->plain);
+    a->plain = NULL;
+    buf_fini(&a->body);
+    sse_fini(&a->sse);
+    decoder_fini(&a->decoder);
+}
+
+void answer_feed(struct answer *a, struct bytes in)
+{
+    RM_ASSERT(a->in.n == 0);
+    a->in = in;
+}
+
+enum answer_result answer_next(struct answer *a, struct answer_output *out)
+{
+    struct bytes plain;
+    *out = (struct answer_output){0};
+    for (;;) {
+        if (a->is_failed)
+            return ANSWER_FAILED;
+        if (a->decoder.has_done)
+            return ANSWER_DONE;
+        enum answer_result r = a->mode == ANSWER_SSE ? next_event(a, out) : ANSWER_MORE;
+        if (r != ANSWER_MORE)
+            return r;
+        if (!take_plain(a, &plain)) {
+            if (!a->is_failed)
+                return ANSWER_MORE;
+        } else if (a->mode == ANSWER_SNIFF) {
+            sniff(a, plain);
+        } else {
+            feed_mode(a, plain);
+        }
+    }
+}
+
+static enum answer_result end_once(struct answer *a, struct answer_output *out)
+{
+    switch (a->mode) {
+    case ANSWER_SSE:
+        return decode_rest(a, out);
+    case ANSWER_JSON:
+        return decode_whole(a, out);
+    case ANSWER_SNIFF:
+        fail(a, a->body.n == 0 ? OUTCOME_STREAM_ERROR : OUTCOME_PROTOCOL_ERROR,
+             a->body.n == 0 ? "the answer was empty" : "the answer is neither JSON nor an event stream");
+        return ANSWER_FAILED;
+    case ANSWER_REFUSAL:
+        break;
+    }
+    return ANSWER_DONE;
+}
+
+enum answer_result answer_end(struct answer *a, struct answer_output *out)
+{
+    *out = (struct answer_output){0};
+    if (a->is_failed)
+        return ANSWER_FAILED;
+    if (!a->is_ended) {
+        a->is_ended = true;
+        enum answer_result r = end_once(a, out);
+        if (r != ANSWER_MORE)
+            return r;
+    }
+    return answer_cut(a, "the stream ended without its terminal event");
+}
+
+enum answer_result answer_cut(struct answer *a, const char *why)
+{
+    if (!a->is_failed && (a->mode == ANSWER_REFUSAL || decoder_is_complete(&a->decoder)))
+        return ANSWER_DONE;
+    if (!a->is_failed)
+        fail(a, OUTCOME_STREAM_ERROR, why);
+    return ANSWER_FAILED;
+}
+
+struct bytes answer_refusal(const struct answer *a)
+{
+    return buf_bytes(&a->body);
+}
+
+bool answer_refusal_is_full(const struct answer *a)
+{
+    return a->body.n >= REFUSAL_BYTES_MAX;
+}

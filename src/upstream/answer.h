@@ -1,0 +1,71 @@
+/* What a provider's response body means: payload bytes in, answer events out. No I/O and no time. It undoes the content
+ * coding, finds out whether the body is SSE or JSON (labels lie), and feeds the decoder of the provider's dialect.
+ * Bodies of error answers are only collected. */
+#ifndef RM_UPSTREAM_ANSWER_H
+#define RM_UPSTREAM_ANSWER_H
+
+#include "dialect/decode.h"
+#include "dialect/dialect.h"
+#include "http/head.h"
+#include "http/readbuf.h"
+#include "upstream/inflater.h"
+
+struct answer_spec {
+    const struct dialect *target;
+    struct bytes vendor; /* outlives the answer */
+    unsigned max_depth;
+    size_t max_event, max_body;
+    bool strips_usage, skip_bad_events;
+    struct readbufs *reads; /* a buffer is borrowed while something is decoded */
+};
+
+enum answer_mode { ANSWER_SNIFF, ANSWER_SSE, ANSWER_JSON, ANSWER_REFUSAL };
+enum answer_result {
+    ANSWER_MORE,   /* feed more */
+    ANSWER_OUTPUT, /* *out is set */
+    ANSWER_DONE,   /* the answer is whole */
+    ANSWER_FAILED  /* failure is set */
+};
+
+struct answer_output {
+    struct bytes raw;
+    bool raw_is_stream, is_dropped;
+    size_t strip_at, strip_end;
+    const struct event *v;
+    size_t n;
+};
+
+struct answer {
+    struct answer_spec spec;
+    enum answer_mode mode;
+    enum coding coding;
+    bool label_is_sse, label_is_loose; /* loose: the content type tells neither JSON nor SSE */
+    bool is_failed, is_ended;
+    struct bytes in; /* fed, not used yet; borrowed */
+    struct inflater inflater;
+    char *plain;     /* decoded bytes, borrowed from spec.reads; NULL = none */
+    struct buf body; /* SNIFF: the first bytes; JSON, REFUSAL: all of it; SSE: the completed last event */
+    struct sse sse;
+    struct decoder decoder;
+    struct failure failure; /* class, words, in_stream; status is the caller's */
+};
+
+enum { REFUSAL_BYTES_MAX = 65536 };
+
+/* head: of the final response; statuses of 400 and more are collected as a refusal. A body that cannot be an answer
+ * (content type, coding) fails at the first answer_next. */
+void answer_init(struct answer *a, const struct answer_spec *spec, const struct head *head);
+void answer_fini(struct answer *a);
+/* More payload; borrowed until answer_next has returned ANSWER_MORE. */
+void answer_feed(struct answer *a, struct bytes in);
+/* Views in *out stay valid until the next call. */
+enum answer_result answer_next(struct answer *a, struct answer_output *out);
+/* The body has ended cleanly: call until it does not return ANSWER_OUTPUT. Never returns ANSWER_MORE. */
+enum answer_result answer_end(struct answer *a, struct answer_output *out);
+/* The body was cut: DONE when the answer was whole all the same, else FAILED. */
+enum answer_result answer_cut(struct answer *a, const char *why);
+/* REFUSAL: the body so far, and whether it is full. */
+struct bytes answer_refusal(const struct answer *a);
+bool answer_refusal_is_full(const struct answer *a);
+
+#endif

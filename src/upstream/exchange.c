@@ -1,0 +1,533 @@
+/* One attempt's traffic with a provider.
+ *
+ *     connecting --> waiting (for the head) --> answering --> ended ----.
+ *         ^  |          |  |                        |                    v
+ *         |  |          |  '--> refused (4xx, 5xx) -+--> failed ------> over
+ *         '--+-replay---'                           |      ^
+ *            '----------------------------------------------
+ *
+ * `ended` and `failed` are told by the next exchange_next; until then nothing is called. The connection is let go (to
+ * the pool, or closed) as the exchange enters one of them, so `over` owns nothing but memory. */
+#include "base/mem.h"
+#include "base/sm.h"
+#include "upstream/answer.h"
+#include "upstream/redact.h"
+#include "upstream/request.h"
+#include "upstream/upstream_impl.h"
+
+#include <stdio.h>
+
+enum { REFUSAL_US = 2000000 };
+
+enum exchange_state {
+    EXCHANGE_CONNECTING,
+    EXCHANGE_WAITING,
+    EXCHANGE_REFUSED,
+    EXCHANGE_ANSWERING,
+    EXCHANGE_WELL,
+    EXCHANGE_ILL,
+    EXCHANGE_OVER
+};
+static const struct sm_row exchange_rows[] = {
+    [EXCHANGE_CONNECTING] = {"connecting", SM_TO(EXCHANGE_WAITING) | SM_TO(EXCHANGE_ILL), false},
+    [EXCHANGE_WAITING] = {"waiting",
+                          SM_TO(EXCHANGE_CONNECTING) | SM_TO(EXCHANGE_REFUSED) | SM_TO(EXCHANGE_ANSWERING) |
+                              SM_TO(EXCHANGE_ILL),
+                          false},
+    [EXCHANGE_REFUSED] = {"refused", SM_TO(EXCHANGE_ILL), false},
+    [EXCHANGE_ANSWERING] = {"answering", SM_TO(EXCHANGE_WELL) | SM_TO(EXCHANGE_ILL), false},
+    [EXCHANGE_WELL] = {"ended", SM_TO(EXCHANGE_OVER), false},
+    [EXCHANGE_ILL] = {"failed", SM_TO(EXCHANGE_OVER), false},
+    [EXCHANGE_OVER] = {"over", 0, true},
+};
+
+struct exchange {
+    struct upstream *upstream;
+    struct loop *loop;
+    struct exchange_spec spec;
+    const struct dialect *target;
+    struct sm sm;
+    struct dial *dial;
+    struct pooled *conn;
+    struct timer timer; /* connecting: its limit; refused: patience for the body */
+    struct task task;   /* to say "ready" later in the turn */
+    struct reap reap;
+    struct buf head_out;
+    struct arena arena; /* response fields and what was derived from the head */
+    struct fields fields;
+    const char *provider_request_id;
+    struct answer answer;
+    struct failure failure;
+    uint64_t dial_us; /* when connecting began */
+    int64_t connect_us;
+    unsigned status;
+    bool has_answer;
+    bool is_connect_untold, is_reused, is_replayed, is_sent, is_paused;
+    bool is_body_read; /* the HTTP message has ended */
+    bool is_closed;
+};
+
+static void move(struct exchange *x, enum exchange_state to)
+{
+    sm_move(&x->sm, to, "upstream", "-");
+}
+
+static bool is_in(const struct exchange *x, enum exchange_state s)
+{
+    return x->sm.state == s;
+}
+
+/* ---- the ways out ---- */
+
+static void close_conn(struct exchange *x)
+{
+    if (x->conn != NULL)
+        pooled_close(x->conn);
+    x->conn = NULL;
+}
+
+/* The pool reads on to the message's end; a request that is not out whole borrows memory that goes now. */
+static void put_conn(struct exchange *x)
+{
+    if (x->conn != NULL && x->is_sent)
+        pooled_put(x->conn);
+    else
+        close_conn(x);
+    x->conn = NULL;
+}
+
+/* x->failure is set. */
+static void seal_failure(struct exchange *x)
+{
+    struct failure *f = &x->failure;
+    timer_cancel(x->loop, &x->timer);
+    if (f->status == 0)
+        f->status = (uint16_t)x->status;
+    f->is_reused = x->is_reused;
+    redact_failure(f, x->spec.provider->api_key);
+    move(x, EXCHANGE_ILL);
+}
+
+static void fail(struct exchange *x, enum outcome o, const char *why)
+{
+    failure_make(&x->failure, o, why);
+    close_conn(x);
+    seal_failure(x);
+}
+
+static void end_well(struct exchange *x)
+{
+    put_conn(x);
+    move(x, EXCHANGE_WELL);
+}
+
+/* ---- connecting ---- */
+
+static void on_conn_ready(struct pooled *c, void *arg)
+{
+    struct exchange *x = arg;
+    x->spec.ready(x, x->spec.arg);
+}
+
+static void send_request(struct exchange *x)
+{
+    x->is_connect_untold = true;
+    x->is_sent = false;
+    move(x, EXCHANGE_WAITING);
+    pooled_send(x->conn, buf_bytes(&x->head_out), x->spec.body.v, x->spec.body.n, on_conn_ready, x);
+    if (x->is_paused)
+        client_conn_pause(pooled_conn(x->conn));
+}
+
+static void on_dialed(const struct dial_result *r, void *arg)
+{
+    struct exchange *x = arg;
+    x->dial = NULL;
+    timer_cancel(x->loop, &x->timer);
+    if (r->failure == DIAL_OK) {
+        x->connect_us = (int64_t)(loop_now_us(x->loop) - x->dial_us);
+        x->conn = pool_adopt(&x->upstream->pool, x->spec.provider, r->stream);
+        send_request(x);
+    } else {
+        fail(x, OUTCOME_CONNECT_ERROR, r->message);
+        x->failure.is_unsent = true;
+    }
+    x->spec.ready(x, x->spec.arg);
+}
+
+static void start_dial(struct exchange *x)
+{
+    const struct provider_conf *p = x->spec.provider;
+    x->is_reused = false;
+    x->dial_us = loop_now_us(x->loop);
+    x->dial = dial_start(x->loop, x->upstream->resolver, p->tls, p->url.host, p->url.port, on_dialed, x);
+    timer_arm(x->loop, &x->timer, x->dial_us + (uint64_t)x->spec.connect_timeout_ms * 1000);
+}
+
+static void time_connect_out(struct exchange *x)
+{
+    char why[96];
+    dial_cancel(x->dial);
+    x->dial = NULL;
+    snprintf(why, sizeof why, "no connection within %u ms", (unsigned)x->spec.connect_timeout_ms);
+    fail(x, OUTCOME_CONNECT_TIMEOUT, why);
+    x->failure.is_unsent = true;
+}
+
+/* ---- refusals ---- */
+
+static void classify(struct exchange *x)
+{
+    struct bytes vendor = x->answer.spec.vendor;
+    dialect_classify(x->target, vendor, x->status, &x->fields, answer_refusal(&x->answer), loop_wall_ms(x->loop),
+                     &x->failure);
+    if (x->is_body_read)
+        put_conn(x);
+    else
+        close_conn(x);
+    seal_failure(x);
+}
+
+static void on_timer(struct timer *t)
+{
+    struct exchange *x = RM_CONTAINER(t, struct exchange, timer);
+    if (is_in(x, EXCHANGE_CONNECTING))
+        time_connect_out(x);
+    else if (is_in(x, EXCHANGE_REFUSED))
+        classify(x);
+    else
+        return;
+    x->spec.ready(x, x->spec.arg);
+}
+
+/* Each step: true = look again, something moved; false = *ev is set, or there is nothing yet. */
+
+static bool step_refused(struct exchange *x, struct exchange_event *ev)
+{
+    struct client_event c;
+    struct answer_output none;
+    client_conn_next(pooled_conn(x->conn), &c);
+    switch (c.kind) {
+    case CLIENT_NOTHING:
+    case CLIENT_HEAD:
+        return false;
+    case CLIENT_SENT:
+        x->is_sent = true;
+        ev->kind = EXCHANGE_SENT;
+        return false;
+    case CLIENT_BODY:
+        answer_feed(&x->answer, c.body);
+        answer_next(&x->answer, &none);
+        if (answer_refusal_is_full(&x->answer))
+            classify(x);
+        return true;
+    case CLIENT_END:
+        x->is_body_read = true;
+        classify(x);
+        return true;
+    case CLIENT_BROKEN:
+    case CLIENT_BAD:
+        classify(x);
+        return true;
+    }
+    RM_UNREACHABLE();
+    return false;
+}
+
+/* ---- the head ---- */
+
+/* Kept for the exchange's whole life: a non-streaming answer is committed only at its end. */
+static void keep_fields(struct exchange *x, const struct head *h)
+{
+    x->fields.n = h->fields.n;
+    x->fields.v = ARENA_ARRAY(&x->arena, struct field, h->fields.n + 1);
+    for (size_t i = 0; i < h->fields.n; i++) {
+        x->fields.v[i].name = arena_dup(&x->arena, h->fields.v[i].name);
+        x->fields.v[i].value = arena_dup(&x->arena, h->fields.v[i].value);
+    }
+    struct bytes id = dialect_request_id(x->target, &x->fields);
+    x->provider_request_id = id.p == NULL ? NULL : arena_dup(&x->arena, id).p;
+}
+
+static void open_answer(struct exchange *x, const struct head *h)
+{
+    const struct provider_conf *p = x->spec.provider;
+    bool is_named = p->vendor != NULL && p->vendor[0] != '\0';
+    struct answer_spec spec = {.target = x->target,
+                               .vendor = is_named ? bytes_of(p->vendor) : vendor_from_host(bytes_of(p->url.host)),
+                               .max_depth = x->spec.max_depth,
+                               .max_event = x->spec.max_event,
+                               .max_body = x->spec.max_body,
+                               .strips_usage = x->spec.strips_usage,
+                               .skip_bad_events = x->spec.skip_bad_events,
+                               .reads = x->upstream->pool.reads};
+    answer_init(&x->answer, &spec, h);
+    x->has_answer = true;
+}
+
+static void take_head(struct exchange *x, const struct head *h, struct exchange_event *ev)
+{
+    x->status = h->status;
+    keep_fields(x, h);
+    open_answer(x, h);
+    *ev = (struct exchange_event){.kind = EXCHANGE_HEAD,
+                                  .status = h->status,
+                                  .fields = &x->fields,
+                                  .provider_request_id = x->provider_request_id};
+    if (h->status >= 400) {
+        move(x, EXCHANGE_REFUSED);
+        timer_arm(x->loop, &x->timer, loop_now_us(x->loop) + REFUSAL_US);
+    } else if (h->status >= 300) {
+        fail(x, OUTCOME_PROTOCOL_ERROR, "the provider answered with a redirect");
+    } else {
+        move(x, EXCHANGE_ANSWERING);
+    }
+}
+
+/* Broken before the head. DESIGN 3.6a: a reused connection may have died while idle. */
+static bool break_early(struct exchange *x, const struct client_event *c, struct exchange_event *ev)
+{
+    bool any_sent = client_conn_any_sent(pooled_conn(x->conn));
+    if (c->any_response_byte) {
+        fail(x, OUTCOME_STREAM_ERROR, c->why);
+        return true;
+    }
+    if (x->is_reused && !x->is_replayed) {
+        close_conn(x);
+        x->is_replayed = true;
+        move(x, EXCHANGE_CONNECTING);
+        start_dial(x);
+        ev->kind = EXCHANGE_REPLAYED;
+        return false;
+    }
+    fail(x, OUTCOME_CONNECT_ERROR, c->why);
+    x->failure.is_established = true;
+    x->failure.is_unsent = !any_sent;
+    return true;
+}
+
+static bool step_waiting(struct exchange *x, struct exchange_event *ev)
+{
+    struct client_event c;
+    client_conn_next(pooled_conn(x->conn), &c);
+    switch (c.kind) {
+    case CLIENT_NOTHING:
+        return false;
+    case CLIENT_SENT:
+        x->is_sent = true;
+        ev->kind = EXCHANGE_SENT;
+        return false;
+    case CLIENT_HEAD:
+        take_head(x, c.head, ev);
+        return false;
+    case CLIENT_BROKEN:
+        return break_early(x, &c, ev);
+    case CLIENT_BAD:
+        fail(x, OUTCOME_PROTOCOL_ERROR, c.why);
+        return true;
+    case CLIENT_BODY:
+    case CLIENT_END:
+        break;
+    }
+    RM_UNREACHABLE();
+    return false;
+}
+
+/* ---- the answer ---- */
+
+static void set_output(struct exchange_event *ev, const struct answer_output *out)
+{
+    *ev = (struct exchange_event){.kind = EXCHANGE_OUTPUT,
+                                  .raw = out->raw,
+                                  .raw_is_stream = out->raw_is_stream,
+                                  .is_dropped = out->is_dropped,
+                                  .strip_at = out->strip_at,
+                                  .strip_end = out->strip_end,
+                                  .v = out->v,
+                                  .n = out->n};
+}
+
+static void settle(struct exchange *x, enum answer_result r)
+{
+    if (r == ANSWER_DONE) {
+        end_well(x);
+        return;
+    }
+    x->failure = x->answer.failure;
+    if (x->is_body_read)
+        put_conn(x);
+    else
+        close_conn(x);
+    seal_failure(x);
+}
+
+static bool read_body(struct exchange *x, struct exchange_event *ev)
+{
+    struct client_event c;
+    client_conn_next(pooled_conn(x->conn), &c);
+    switch (c.kind) {
+    case CLIENT_NOTHING:
+    case CLIENT_HEAD:
+        return false;
+    case CLIENT_SENT:
+        x->is_sent = true;
+        ev->kind = EXCHANGE_SENT;
+        return false;
+    case CLIENT_BODY:
+        answer_feed(&x->answer, c.body);
+        return true;
+    case CLIENT_END:
+        x->is_body_read = true;
+        return true;
+    case CLIENT_BROKEN:
+        x->is_sent = false; /* this connection is of no more use */
+        settle(x, answer_cut(&x->answer, c.why));
+        return true;
+    case CLIENT_BAD:
+        fail(x, OUTCOME_PROTOCOL_ERROR, c.why);
+        return true;
+    }
+    RM_UNREACHABLE();
+    return false;
+}
+
+static bool step_answering(struct exchange *x, struct exchange_event *ev)
+{
+    struct answer_output out;
+    enum answer_result r = answer_next(&x->answer, &out);
+    if (r == ANSWER_MORE && x->is_body_read)
+        r = answer_end(&x->answer, &out);
+    if (r == ANSWER_MORE)
+        return read_body(x, ev);
+    if (r == ANSWER_OUTPUT) {
+        set_output(ev, &out);
+        return false;
+    }
+    settle(x, r);
+    return true;
+}
+
+static bool step(struct exchange *x, struct exchange_event *ev)
+{
+    switch ((enum exchange_state)x->sm.state) {
+    case EXCHANGE_CONNECTING:
+    case EXCHANGE_OVER:
+        return false;
+    case EXCHANGE_WAITING:
+        return step_waiting(x, ev);
+    case EXCHANGE_REFUSED:
+        return step_refused(x, ev);
+    case EXCHANGE_ANSWERING:
+        return step_answering(x, ev);
+    case EXCHANGE_WELL:
+        move(x, EXCHANGE_OVER);
+        ev->kind = EXCHANGE_ENDED;
+        return false;
+    case EXCHANGE_ILL:
+        move(x, EXCHANGE_OVER);
+        ev->kind = EXCHANGE_FAILED;
+        ev->failure = &x->failure;
+        return false;
+    }
+    RM_UNREACHABLE();
+    return false;
+}
+
+/* ---- the owner's calls ---- */
+
+static void on_task(struct task *t)
+{
+    struct exchange *x = RM_CONTAINER(t, struct exchange, task);
+    x->spec.ready(x, x->spec.arg);
+}
+
+struct exchange *exchange_open(struct upstream *u, const struct exchange_spec *spec)
+{
+    RM_ASSERT(u != NULL && spec->provider != NULL && spec->ready != NULL);
+    struct exchange *x = mem_zalloc(sizeof *x);
+    mem_count(MEM_EXCHANGE, 1);
+    x->upstream = u;
+    x->loop = u->loop;
+    x->spec = *spec;
+    x->target = dialect_by_name(bytes_of(spec->provider->dialect));
+    RM_ASSERT(x->target != NULL);
+    x->connect_us = -1;
+    x->timer.fn = on_timer;
+    x->task.fn = on_task;
+    list_init(&x->task.node);
+    sm_init(&x->sm, exchange_rows, EXCHANGE_CONNECTING);
+    request_put_head(&x->spec, x->target, &x->head_out);
+    x->conn = spec->is_fresh ? NULL : pool_take(&u->pool, spec->provider);
+    x->is_reused = x->conn != NULL;
+    if (x->conn != NULL)
+        send_request(x);
+    else
+        start_dial(x);
+    return x;
+}
+
+void exchange_next(struct exchange *x, struct exchange_event *ev)
+{
+    RM_ASSERT(!x->is_closed);
+    *ev = (struct exchange_event){.kind = EXCHANGE_NOTHING};
+    if (x->is_paused)
+        return;
+    if (x->is_connect_untold) {
+        x->is_connect_untold = false;
+        ev->kind = EXCHANGE_CONNECTED;
+        ev->connect_us = x->connect_us;
+        return;
+    }
+    while (step(x, ev))
+        ;
+}
+
+void exchange_pause(struct exchange *x)
+{
+    RM_ASSERT(!x->is_closed);
+    x->is_paused = true;
+    if (x->conn != NULL)
+        client_conn_pause(pooled_conn(x->conn));
+}
+
+void exchange_resume(struct exchange *x)
+{
+    RM_ASSERT(!x->is_closed);
+    if (!x->is_paused)
+        return;
+    x->is_paused = false;
+    if (x->conn != NULL)
+        client_conn_resume(pooled_conn(x->conn));
+    loop_post(x->loop, &x->task);
+}
+
+bool exchange_is_unacked(const struct exchange *x)
+{
+    return x->conn != NULL && x->is_reused && client_conn_is_unacked(pooled_conn(x->conn));
+}
+
+static void release(struct reap *r)
+{
+    struct exchange *x = RM_CONTAINER(r, struct exchange, reap);
+    arena_fini(&x->arena);
+    buf_fini(&x->head_out);
+    mem_free(x);
+    mem_count(MEM_EXCHANGE, -1);
+}
+
+void exchange_close(struct exchange *x)
+{
+    RM_ASSERT(!x->is_closed);
+    x->is_closed = true;
+    task_cancel(&x->task);
+    timer_cancel(x->loop, &x->timer);
+    if (x->dial != NULL)
+        dial_cancel(x->dial);
+    x->dial = NULL;
+    close_conn(x);
+    if (x->has_answer)
+        answer_fini(&x->answer);
+    x->has_answer = false;
+    x->reap.fn = release;
+    loop_reap(x->loop, &x->reap);
+}
