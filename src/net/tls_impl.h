@@ -1,0 +1,18 @@
+/* Between the shared context (tls_context.c) and the streams made from it (tls.c). Private to this room. */
+#ifndef RM_NET_TLS_IMPL_H
+#define RM_NET_TLS_IMPL_H
+
+#include "net/tls.h"
+
+#include <openssl/ssl.h>
+
+enum { TLS_NAME_BYTES = 256 };
+
+/* A client connection that will verify `name` and resumes the last session with it. `name` must outlive the SSL (it is
+ * the key under which new sessions are kept). *bio belongs to it and still needs its stream. NULL when the name cannot
+ * be verified (too long). */
+SSL *tls_context_ssl(struct tls_context *c, const char *name, BIO **bio);
+/* How OpenSSL reads and writes our streams; one per context. */
+BIO_METHOD *tls_bio_new(void);
+
+#endif
