@@ -7,7 +7,7 @@
  * Before commit everything goes to `held`; after it RELAY lends the provider's bytes to the socket (no copy: they stay
  * valid until the flush), ENCODE writes to `held` and lends that. */
 #include "base/mem.h"
-#include "front/answer.h"
+#include "front/reply.h"
 #include "front/visit.h"
 
 enum mode { MODE_OPEN, MODE_RELAY, MODE_KEEP, MODE_ENCODE };
@@ -187,13 +187,13 @@ void draft_set_fields(struct draft *d, const struct fields *f)
     }
 }
 
-static struct answer_facts facts_of(const struct draft *d, const struct request_record *rec)
+static struct reply_facts facts_of(const struct draft *d, const struct request_record *rec)
 {
-    return (struct answer_facts){.id_text = d->call->id_text,
-                                 .provider = d->o.provider,
-                                 .model = d->o.model,
-                                 .rec = rec,
-                                 .with_cost = !d->is_stream};
+    return (struct reply_facts){.id_text = d->call->id_text,
+                                .provider = d->o.provider,
+                                .model = d->o.model,
+                                .rec = rec,
+                                .with_cost = !d->is_stream};
 }
 
 static void lend_held(struct draft *d)
@@ -211,8 +211,8 @@ void draft_commit(struct draft *d, const struct request_record *rec)
     if (!d->is_stream)
         return;
     if (!d->call->head_sent) {
-        struct answer_facts facts = facts_of(d, rec);
-        answer_head_of_stream(d->call, &facts, buf_bytes(&d->further));
+        struct reply_facts facts = facts_of(d, rec);
+        reply_head_of_stream(d->call, &facts, buf_bytes(&d->further));
     }
     buf_fini(&d->further);
     if (d->mode != MODE_ENCODE)
@@ -259,10 +259,10 @@ void draft_end(struct draft *d, const struct request_record *rec)
         begin_encoding(d);
     if (d->mode == MODE_ENCODE)
         encoder_end(&d->encoder, &d->held);
-    struct answer_facts facts = facts_of(d, rec);
+    struct reply_facts facts = facts_of(d, rec);
     struct client_call *c = d->call;
     d->call = NULL;
-    answer_whole(c, 200, &facts, buf_bytes(&d->further), buf_bytes(&d->held));
+    reply_whole(c, 200, &facts, buf_bytes(&d->further), buf_bytes(&d->held));
 }
 
 unsigned draft_status(const struct draft *d)

@@ -11,10 +11,10 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "codec/json_write.h"
-#include "front/answer.h"
 #include "front/front_impl.h"
 #include "front/keys.h"
 #include "front/refusal.h"
+#include "front/reply.h"
 #include "front/traceparent.h"
 
 /* ---- visits ---- */
@@ -48,8 +48,8 @@ void visit_end(struct visit *v)
 
 void visit_answer_json(struct visit *v, unsigned status, struct bytes body, struct bytes fields)
 {
-    struct answer_facts facts = {.id_text = v->call.id_text};
-    answer_whole(&v->call, status, &facts, fields, body);
+    struct reply_facts facts = {.id_text = v->call.id_text};
+    reply_whole(&v->call, status, &facts, fields, body);
 }
 
 /* ---- by the head ---- */

@@ -1,5 +1,5 @@
 /* Answers to calls that are not a provider's output, and the header lines of ours that all answers carry. */
-#include "front/answer.h"
+#include "front/reply.h"
 
 #include "base/text.h"
 #include "front/visit.h"
@@ -27,7 +27,7 @@ static void put_record(struct buf *out, const struct request_record *rec, bool w
     buf_fini(&text);
 }
 
-void answer_put_fields(struct buf *out, const struct answer_facts *f)
+void reply_put_fields(struct buf *out, const struct reply_facts *f)
 {
     put_cstr(out, "x-ringmain-request-id", f->id_text);
     put_cstr(out, "x-ringmain-provider", f->provider);
@@ -36,27 +36,27 @@ void answer_put_fields(struct buf *out, const struct answer_facts *f)
         put_record(out, f->rec, f->with_cost);
 }
 
-void answer_head_of_stream(struct client_call *c, const struct answer_facts *f, struct bytes further)
+void reply_head_of_stream(struct client_call *c, const struct reply_facts *f, struct bytes further)
 {
     struct buf fields = {0};
     RM_ASSERT(!c->head_sent);
     head_put_field(&fields, "content-type", BYTES("text/event-stream; charset=utf-8"));
     head_put_field(&fields, "cache-control", BYTES("no-cache"));
     head_put_field(&fields, "x-accel-buffering", BYTES("no"));
-    answer_put_fields(&fields, f);
+    reply_put_fields(&fields, f);
     buf_put(&fields, further);
     inbound_head(c->inbound, 200, INBOUND_STREAM, 0, buf_bytes(&fields));
     c->head_sent = true;
     buf_fini(&fields);
 }
 
-void answer_whole(struct client_call *c, unsigned status, const struct answer_facts *f, struct bytes further,
-                  struct bytes body)
+void reply_whole(struct client_call *c, unsigned status, const struct reply_facts *f, struct bytes further,
+                 struct bytes body)
 {
     struct buf fields = {0};
     RM_ASSERT(!c->head_sent);
     head_put_field(&fields, "content-type", BYTES("application/json"));
-    answer_put_fields(&fields, f);
+    reply_put_fields(&fields, f);
     buf_put(&fields, further);
     inbound_head(c->inbound, status, INBOUND_LENGTH, body.n, buf_bytes(&fields));
     c->head_sent = true;
@@ -75,11 +75,11 @@ void call_answer_error(struct client_call *c, const struct answer_error *e, cons
                        bool no_retry)
 {
     struct buf body = {0}, further = {0};
-    struct answer_facts facts = {.id_text = c->id_text,
-                                 .provider = rec ? rec->provider : NULL,
-                                 .model = rec ? rec->model : NULL,
-                                 .rec = rec,
-                                 .with_cost = !c->call.is_stream};
+    struct reply_facts facts = {.id_text = c->id_text,
+                                .provider = rec ? rec->provider : NULL,
+                                .model = rec ? rec->model : NULL,
+                                .rec = rec,
+                                .with_cost = !c->call.is_stream};
     if (c->head_sent) {
         call_error_in_stream(c, e);
         return;
@@ -89,7 +89,7 @@ void call_answer_error(struct client_call *c, const struct answer_error *e, cons
     if (no_retry)
         head_put_field(&further, "x-should-retry", BYTES("false"));
     error_body(c->dialect, e, &body);
-    answer_whole(c, e->status, &facts, buf_bytes(&further), buf_bytes(&body));
+    reply_whole(c, e->status, &facts, buf_bytes(&further), buf_bytes(&body));
     buf_fini(&further);
     buf_fini(&body);
 }
@@ -110,8 +110,8 @@ void call_heartbeat(struct client_call *c, const struct request_record *rec)
     if (!c->call.is_stream)
         return;
     if (!c->head_sent) {
-        struct answer_facts facts = {.id_text = c->id_text, .rec = rec};
-        answer_head_of_stream(c, &facts, BYTES(""));
+        struct reply_facts facts = {.id_text = c->id_text, .rec = rec};
+        reply_head_of_stream(c, &facts, BYTES(""));
     }
     inbound_put(c->inbound, BYTES(": ringmain\n\n"));
     inbound_flush(c->inbound);
