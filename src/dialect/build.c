@@ -267,15 +267,16 @@ static void rename_tokens(struct building *b, const char *from, const char *to)
 
 static void edit_tokens(struct building *b)
 {
-    clamp_tokens(b, "max_completion_tokens");
-    if (b->profile->quirks & QUIRK_MAX_COMPLETION_TOKENS) {
+    bool wants_new = b->profile->quirks & QUIRK_MAX_COMPLETION_TOKENS;
+    bool wants_old = !wants_new && b->profile->quirks & QUIRK_MAX_TOKENS;
+    if (!wants_old)
+        clamp_tokens(b, "max_completion_tokens");
+    if (!wants_new)
+        clamp_tokens(b, "max_tokens");
+    if (wants_new)
         rename_tokens(b, "max_tokens", "max_completion_tokens");
-    } else if (b->profile->quirks & QUIRK_MAX_TOKENS) {
-        clamp_tokens(b, "max_tokens");
+    if (wants_old)
         rename_tokens(b, "max_completion_tokens", "max_tokens");
-    } else {
-        clamp_tokens(b, "max_tokens");
-    }
 }
 
 static void edit_retention(struct building *b)

@@ -1,0 +1,54 @@
+/* What the request tests share: the two dialects as far as requests go, and one call of the builder. */
+#ifndef RM_TESTS_REQUEST_CASE_H
+#define RM_TESTS_REQUEST_CASE_H
+
+#include "dialect/request_impl.h"
+
+enum { DEPTH_MAX = 128 };
+
+static const struct dialect chat = {
+    .name = "openai", .read_call = openai_read_call, .parse = openai_parse, .render = openai_render};
+static const struct dialect messages = {
+    .name = "anthropic", .read_call = anthropic_read_call, .parse = anthropic_parse, .render = anthropic_render};
+
+struct built {
+    struct arena arena;
+    enum err err;
+    const char *why;
+    struct bytes body;
+    struct buf adjusted;
+};
+
+static inline struct bytes joined(const struct pieces *p, struct arena *a)
+{
+    char *text = arena_alloc(a, p->n_bytes + 1);
+    size_t at = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        memcpy(text + at, p->v[i].p, p->v[i].n);
+        at += p->v[i].n;
+    }
+    assert_int_equal(at, p->n_bytes);
+    return bytes_from(text, at);
+}
+
+static inline void built_init(struct built *b, const struct dialect *client, const struct dialect *target,
+                              struct bytes body, const struct profile *p)
+{
+    struct call call;
+    struct pieces pieces;
+    *b = (struct built){.why = ""};
+    b->err = dialect_read_call(client, body, DEPTH_MAX, &b->arena, &call, &b->why);
+    if (b->err == ERR_OK)
+        b->err =
+            dialect_build_body(client, target, body, &call, p, DEPTH_MAX, &b->arena, &pieces, &b->adjusted, &b->why);
+    if (b->err == ERR_OK)
+        b->body = joined(&pieces, &b->arena);
+}
+
+static inline void built_fini(struct built *b)
+{
+    buf_fini(&b->adjusted);
+    arena_fini(&b->arena);
+}
+
+#endif

@@ -1,0 +1,232 @@
+/* What is read from a client's body, and what is refused. */
+#include "unit.h"
+
+#include "request_case.h"
+
+static enum err reads(const struct dialect *d, struct bytes body, struct arena *a, struct call *c, const char **why)
+{
+    *why = "";
+    return dialect_read_call(d, body, DEPTH_MAX, a, c, why);
+}
+
+static void check_refused(const struct dialect *d, const char *body, enum err want, const char *word)
+{
+    struct arena a = {0};
+    struct call c;
+    const char *why;
+    enum err e = reads(d, bytes_of(body), &a, &c, &why);
+    if (e != want || strstr(why, word) == NULL)
+        fail_msg("%s: %s \"%s\", not %s \"%s\"", body, err_text(e), why, err_text(want), word);
+    arena_fini(&a);
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    check_refused(&chat, "", ERR_SYNTAX, "empty");
+    check_refused(&chat, "[]", ERR_SYNTAX, "not a JSON object");
+    check_refused(&chat, "{\"model\":\"m\"", ERR_SYNTAX, "too early");
+    check_refused(&chat, "{\"model\":\"m\"} x", ERR_SYNTAX, "after the object");
+    check_refused(&chat, "{\"model\":\"m\",\"a\":\"\xff\"}", ERR_SYNTAX, "UTF-8");
+    check_refused(&chat, "{\"model\":\"cheap\",\"model\":\"dear\"}", ERR_DUPLICATE, "twice");
+    check_refused(&chat, "{\"model\":\"cheap\",\"mod\\u0065l\":\"dear\"}", ERR_DUPLICATE, "twice");
+    check_refused(&chat, "{\"model\":\"m\",\"stream\":false,\"stream\":true}", ERR_DUPLICATE, "twice");
+    check_refused(&chat, "{\"model\":\"m\",\"max_tokens\":5,\"max_tokens\":6}", ERR_DUPLICATE, "twice");
+    check_refused(&messages, "{\"model\":\"m\",\"system\":\"a\",\"system\":\"b\"}", ERR_DUPLICATE, "twice");
+    check_refused(&chat, "{}", ERR_MISSING, "model is missing");
+    check_refused(&chat, "{\"model\":null}", ERR_MISSING, "model is missing");
+    check_refused(&chat, "{\"model\":\"\"}", ERR_MISSING, "model is empty");
+    check_refused(&chat, "{\"model\":5}", ERR_TYPE, "model must be a string");
+    check_refused(&chat, "{\"model\":\"a\\r\\nx: y\"}", ERR_TYPE, "control character");
+    check_refused(&chat, "{\"model\":\"m\",\"stream\":\"true\"}", ERR_TYPE, "stream");
+    check_refused(&chat, "{\"model\":\"m\",\"n\":0}", ERR_TYPE, "n must be");
+    check_refused(&chat, "{\"model\":\"m\",\"n\":1.5}", ERR_TYPE, "n must be");
+    check_refused(&chat, "{\"model\":\"m\",\"max_tokens\":\"9\"}", ERR_TYPE, "max_tokens");
+    check_refused(&chat, "{\"model\":\"m\",\"max_completion_tokens\":0.5}", ERR_TYPE, "max_completion_tokens");
+    check_refused(&messages, "{\"model\":\"m\",\"max_tokens\":-1}", ERR_TYPE, "max_tokens");
+}
+
+static void depth_is_bounded(void **state)
+{
+    (void)state;
+    struct buf b = {0};
+    buf_puts(&b, "{\"model\":\"m\",\"x\":");
+    for (int i = 0; i < 100000; i++)
+        buf_putc(&b, '[');
+    struct arena a = {0};
+    struct call c;
+    const char *why;
+    assert_int_equal(reads(&chat, buf_bytes(&b), &a, &c, &why), ERR_LIMIT);
+    assert_non_null(strstr(why, "deep"));
+    buf_fini(&b);
+    arena_fini(&a);
+}
+
+static void facts_of_chat(void **state)
+{
+    (void)state;
+    struct arena a = {0};
+    struct call c;
+    const char *why;
+    struct bytes body =
+        BYTES("{\"model\":\"caf\\u00e9\",\"stream\":true,\"stream_options\":{\"include_usage\":true},\"n\":2,"
+              "\"max_tokens\":5,\"max_completion_tokens\":1e2,\"reasoning_effort\":\"high\","
+              "\"response_format\":{\"type\":\"json_schema\"},\"modalities\":[\"text\",\"audio\"],\"messages\":["
+              "{\"role\":\"system\",\"content\":\"1234\"},{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":"
+              "\"\\n\\u00e9\\ud83d\\ude00\"},{\"type\":\"image_url\",\"image_url\":{\"url\":\"data:,xxxxxxxx\"}}]},"
+              "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"function\":{\"name\":\"ab\",\"arguments\":"
+              "\"{}\"}}]}]}");
+    assert_int_equal(reads(&chat, body, &a, &c, &why), ERR_OK);
+    assert_true(bytes_is(c.model, "caf\xc3\xa9"));
+    assert_true(c.is_stream && c.wants_usage && c.has_vision && c.has_json_schema && c.has_audio && c.has_prefill);
+    assert_false(c.has_tools || c.has_cache_markers);
+    assert_int_equal(c.max_tokens, 100);
+    assert_int_equal(c.n, 2);
+    assert_true(bytes_is(c.effort, "high"));
+    assert_int_equal(c.state.n, 0);
+    assert_int_equal(c.prompt_bytes, 4 + (1 + 2 + 4) + 2 + 2);
+    assert_true(c.prefix_hash != 0);
+    arena_fini(&a);
+}
+
+static void absent_and_null_are_alike(void **state)
+{
+    (void)state;
+    struct arena a = {0};
+    struct call c;
+    const char *why;
+    struct bytes body =
+        BYTES("{\"model\":\"m\",\"stream\":null,\"n\":null,\"max_tokens\":null,\"tools\":null,"
+              "\"conversation\":null,\"store\":true,\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}");
+    assert_int_equal(reads(&chat, body, &a, &c, &why), ERR_OK);
+    assert_false(c.is_stream || c.wants_usage || c.has_tools || c.has_prefill);
+    assert_int_equal(c.max_tokens, -1);
+    assert_int_equal(c.n, 1);
+    assert_int_equal(c.state.n, 0);
+    assert_int_equal(c.prompt_bytes, 1);
+    assert_int_equal(c.prefix_hash, 0);
+    arena_fini(&a);
+}
+
+static void check_state(const struct dialect *d, const char *body, const char *want)
+{
+    struct arena a = {0};
+    struct call c;
+    const char *why;
+    assert_int_equal(reads(d, bytes_of(body), &a, &c, &why), ERR_OK);
+    if (!bytes_is(c.state, want))
+        fail_msg("%s: state \"%.*s\"", body, (int)c.state.n, c.state.p);
+    arena_fini(&a);
+}
+
+static void stored_state(void **state)
+{
+    (void)state;
+    check_state(&chat, "{\"model\":\"m\",\"previous_response_id\":\"r\"}", "previous_response_id");
+    check_state(&chat,
+                "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[{\"file\":{\"file_id\":\"f\"}}]}]}",
+                "file_id");
+    check_state(&chat, "{\"model\":\"m\",\"messages\":[{\"role\":\"assistant\",\"audio\":{\"id\":\"a\"}}]}", "audio");
+    check_state(&messages, "{\"model\":\"m\",\"container\":\"c\"}", "container");
+    check_state(&messages,
+                "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"content\":"
+                "[{\"type\":\"image\",\"source\":{\"type\":\"file\",\"file_id\":\"f\"}}]}]}]}",
+                "file_id");
+    check_state(&messages, "{\"model\":\"m\",\"container\":null,\"messages\":[]}", "");
+}
+
+static void facts_of_messages(void **state)
+{
+    (void)state;
+    struct arena a = {0};
+    struct call c;
+    const char *why;
+    struct bytes body = BYTES(
+        "{\"model\":\"m\",\"max_tokens\":9,\"system\":[{\"type\":\"text\",\"text\":\"abc\"}],\"output_config\":{"
+        "\"effort\":"
+        "\"low\",\"format\":{\"type\":\"json_schema\"}},\"tools\":[{\"name\":\"t\",\"cache_control\":{\"type\":"
+        "\"ephemeral\"}}],"
+        "\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"content\":[{\"type\":\"image\"},"
+        "{\"type\":\"text\",\"text\":\"de\"}]}]}]}");
+    assert_int_equal(reads(&messages, body, &a, &c, &why), ERR_OK);
+    assert_true(c.wants_usage && c.has_tools && c.has_vision && c.has_json_schema && c.has_cache_markers);
+    assert_false(c.has_prefill || c.is_stream);
+    assert_true(bytes_is(c.effort, "low"));
+    assert_int_equal(c.prompt_bytes, 5 + strlen("[{\"name\":\"t\",\"cache_control\":{\"type\":\"ephemeral\"}}]"));
+    assert_true(c.prefix_hash != 0);
+    arena_fini(&a);
+}
+
+static uint64_t prefix_of(const char *body)
+{
+    struct arena a = {0};
+    struct call c;
+    const char *why;
+    assert_int_equal(reads(&chat, bytes_of(body), &a, &c, &why), ERR_OK);
+    arena_fini(&a);
+    return c.prefix_hash;
+}
+
+static void prefix_is_all_but_the_last_message(void **state)
+{
+    (void)state;
+    uint64_t one =
+        prefix_of("{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"s\"},{\"content\":\"a\"}]}");
+    uint64_t two =
+        prefix_of("{\"messages\":[{\"role\":\"system\",\"content\":\"s\"},{\"content\":\"b\"}],\"model\":\"q\"}");
+    uint64_t other =
+        prefix_of("{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"t\"},{\"content\":\"a\"}]}");
+    uint64_t tools =
+        prefix_of("{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"s\"},{\"content\":\"a\"}],"
+                  "\"tools\":[{}]}");
+    assert_true(one == two);
+    assert_true(one != other && one != tools);
+}
+
+/* Whatever the bytes are: an answer, and no read outside them. The arena and the sanitizer watch. */
+static void mangled_bodies(void **state)
+{
+    (void)state;
+    static const char seed[] =
+        "{\"model\":\"m\",\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\","
+        "\"text\":\"a\\\\\\\"b\\u00e9\"}]}],\"tools\":[{\"a\":1}],\"stream_options\":{}}";
+    char text[sizeof seed];
+    uint64_t x = 1;
+    for (int round = 0; round < 20000; round++) {
+        memcpy(text, seed, sizeof seed);
+        for (int k = 0; k < 2; k++) {
+            x = x * 6364136223846793005ULL + 1442695040888963407ULL;
+            text[(x >> 33) % (sizeof seed - 1)] = "\"\\{}[],:u0a"[(x >> 20) % 11];
+        }
+        struct arena a = {0};
+        struct call c;
+        const char *why;
+        size_t n = (x >> 8) % 5 == 0 ? (x >> 40) % sizeof seed : sizeof seed - 1;
+        struct bytes body = arena_dup(&a, bytes_from(text, n));
+        enum err e = reads(round % 2 ? &chat : &messages, body, &a, &c, &why);
+        assert_true(e == ERR_OK || why[0] != '\0');
+        struct profile p = {.model = BYTES("x"), .vendor = BYTES("generic"), .is_stream = true, .adds_usage = true};
+        struct built b;
+        built_init(&b, &chat, round % 4 < 2 ? &chat : &messages, body, &p);
+        assert_true(b.err == ERR_OK || b.why[0] != '\0');
+        struct json_scan scan;
+        assert_true(b.err != ERR_OK || json_scan(b.body, DEPTH_MAX, NULL, 0, &scan) == ERR_OK);
+        built_fini(&b);
+        arena_fini(&a);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(depth_is_bounded),
+        cmocka_unit_test(facts_of_chat),
+        cmocka_unit_test(absent_and_null_are_alike),
+        cmocka_unit_test(stored_state),
+        cmocka_unit_test(facts_of_messages),
+        cmocka_unit_test(prefix_is_all_but_the_last_message),
+        cmocka_unit_test(mangled_bodies),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
