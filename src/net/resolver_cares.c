@@ -9,6 +9,7 @@
 #include "net/address.h"
 
 #include <ares.h>
+#include <pthread.h>
 #include <stdio.h>
 
 enum { TIMEOUT_MS = 1000, TRIES = 3 };
@@ -163,8 +164,16 @@ static void cares_free(struct name_source *source)
         ares_destroy(c->channel);
     timer_cancel(c->loop, &c->timer);
     RM_ASSERT(list_is_empty(&c->sockets));
-    ares_library_cleanup();
     mem_free(c);
+}
+
+/* c-ares counts its initialisations without a lock, and each core has a resolver: once for the process, kept to its
+ * end. */
+static pthread_once_t library_once = PTHREAD_ONCE_INIT;
+
+static void init_library(void)
+{
+    ares_library_init(ARES_LIB_INIT_ALL);
 }
 
 struct name_source *resolver_cares_new(struct loop *l)
@@ -176,9 +185,8 @@ struct name_source *resolver_cares_new(struct loop *l)
     c->loop = l;
     c->timer.fn = on_timer;
     list_init(&c->sockets);
-    int status = ares_library_init(ARES_LIB_INIT_ALL);
-    if (status == ARES_SUCCESS)
-        status = ares_init_options(&c->channel, &options, ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_SOCK_STATE_CB);
+    pthread_once(&library_once, init_library);
+    int status = ares_init_options(&c->channel, &options, ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_SOCK_STATE_CB);
     if (status != ARES_SUCCESS) {
         c->channel = NULL;
         c->message = ares_strerror(status);

@@ -1,11 +1,11 @@
 /* The real loop: timers, tasks, the reaper, mail from other threads, descriptors. */
 #include "unit.h"
 
+#include "base/mem.h"
 #include "loop/loop.h"
 
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -132,13 +132,13 @@ static void on_reap(struct reap *r)
     tell("reaped");
     if (c->posts)
         loop_post(l, c->posts);
-    free(c);
+    mem_free(c);
 }
 
 static void reaper_comes_last(void **state)
 {
     struct named_task a = {{.fn = on_task}, "a", NULL, NULL}, b = {{.fn = on_task}, "b", NULL, NULL};
-    struct corpse *c = calloc(1, sizeof *c);
+    struct corpse *c = mem_zalloc(sizeof *c);
     list_init(&a.task.node);
     list_init(&b.task.node);
     c->reap.fn = on_reap;
@@ -160,7 +160,7 @@ static void on_letter(struct mail *m)
 {
     struct letter *x = RM_CONTAINER(m, struct letter, mail);
     assert_int_equal(x->number, next_number[x->from]++);
-    free(x);
+    mem_free(x);
     if (++n_letters == LETTERS * SENDERS)
         loop_stop(l);
 }
@@ -168,7 +168,7 @@ static void on_letter(struct mail *m)
 static void *send_letters(void *arg)
 {
     for (int i = 0; i < LETTERS; i++) {
-        struct letter *x = calloc(1, sizeof *x);
+        struct letter *x = mem_zalloc(sizeof *x);
         x->mail.fn = on_letter;
         x->from = *(int *)arg;
         x->number = i;

@@ -74,6 +74,7 @@ static inline int listen_somewhere(uint16_t *port)
     struct listen_address a;
     char message[200];
     int fd = -1;
+    *port = 0;
     if (!listen_address_parse(BYTES("127.0.0.1:0"), &a) || listen_open(&a, 1, &fd, message, sizeof message) != ERR_OK)
         return -1;
     *port = a.port;

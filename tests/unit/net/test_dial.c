@@ -7,6 +7,7 @@
 #include "net/dial.h"
 #include "net/resolver_impl.h"
 
+#include <errno.h>
 #include <sys/resource.h>
 
 static struct loop *l;
@@ -142,6 +143,46 @@ static void refused_address_moves_on(void **state)
     close(listener);
 }
 
+/* A listener whose queue is full drops what comes: the address is silent. */
+static int listen_silently(const char *host, uint16_t port, int fillers[3])
+{
+    int yes = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port)};
+    assert_int_equal(inet_pton(AF_INET, host, &at.sin_addr), 1);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(fd, 0), 0);
+    for (int i = 0; i < 3; i++) {
+        fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        int done = connect(fillers[i], (struct sockaddr *)&at, sizeof at);
+        assert_true(done == 0 || errno == EINPROGRESS);
+    }
+    return fd;
+}
+
+static void silent_address_is_overtaken(void **state)
+{
+    struct client c;
+    uint16_t port;
+    int fillers[3];
+    int listener = listen_somewhere(&port);
+    int silent = listen_silently("127.0.0.2", port, fillers);
+    names.n_v4 = 2;
+    memcpy(names.v4[0], (unsigned char[]){127, 0, 0, 2}, 4);
+    memcpy(names.v4[1], (unsigned char[]){127, 0, 0, 1}, 4);
+    uint64_t since = loop_now_us(l);
+    dial(&c, "two.test", port);
+    uint64_t took_us = loop_now_us(l) - since;
+    assert_int_equal(c.result.failure, DIAL_OK);
+    assert_memory_equal(stream_peer(c.end.stream), "127.0.0.1:", 10);
+    assert_true(took_us >= 250000 && took_us < 900000);
+    talk(&c, listener);
+    for (int i = 0; i < 3; i++)
+        close(fillers[i]);
+    close(silent);
+    close(listener);
+}
+
 static void name_of_the_hosts_file(void **state)
 {
     struct client c;
@@ -195,6 +236,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(refused, open_all, close_all),
         cmocka_unit_test_setup_teardown(unknown_name, open_all, close_all),
         cmocka_unit_test_setup_teardown(refused_address_moves_on, open_all, close_all),
+        cmocka_unit_test_setup_teardown(silent_address_is_overtaken, open_all, close_all),
         cmocka_unit_test_setup_teardown(name_of_the_hosts_file, open_all, close_all),
         cmocka_unit_test_setup_teardown(cancel_at_each_step, open_all, close_all),
         cmocka_unit_test_setup_teardown(out_of_descriptors, open_all, close_all),
