@@ -1,0 +1,238 @@
+#include "ledger/columns.h"
+
+#include "base/check.h"
+
+/* ---- binding ---- */
+
+struct binder {
+    sqlite3_stmt *s;
+    int at;
+    bind_name_fn *name;
+    void *arg;
+};
+
+static void put_int(struct binder *b, int64_t v)
+{
+    sqlite3_bind_int64(b->s, b->at++, v);
+}
+
+static void put_known(struct binder *b, int64_t v, bool is_there)
+{
+    if (is_there)
+        sqlite3_bind_int64(b->s, b->at, v);
+    else
+        sqlite3_bind_null(b->s, b->at);
+    b->at++;
+}
+
+static void put_count(struct binder *b, int64_t v)
+{
+    put_known(b, v, v >= 0);
+}
+
+static void put_text(struct binder *b, const char *t)
+{
+    if (t == NULL || *t == '\0')
+        sqlite3_bind_null(b->s, b->at);
+    else
+        sqlite3_bind_text(b->s, b->at, t, -1, SQLITE_STATIC);
+    b->at++;
+}
+
+static void put_name(struct binder *b, const char *t)
+{
+    if (t == NULL || *t == '\0')
+        sqlite3_bind_null(b->s, b->at);
+    else
+        b->name(b->s, b->at, t, b->arg);
+    b->at++;
+}
+
+void columns_bind_request(sqlite3_stmt *s, int at, const struct request_record *r, bind_name_fn *name, void *arg)
+{
+    struct binder b = {s, at, name, arg};
+    put_int(&b, r->started_wall_ms);
+    put_name(&b, r->key);
+    put_name(&b, r->route);
+    put_name(&b, r->dialect);
+    put_int(&b, r->is_stream);
+    put_known(&b, r->status, r->status != 0);
+    put_name(&b, outcome_word(r->outcome));
+    put_name(&b, r->provider);
+    put_name(&b, r->model);
+    put_count(&b, r->served_link);
+    put_count(&b, r->ttft_us);
+    put_count(&b, r->total_us);
+    put_count(&b, r->gateway_us);
+    put_count(&b, r->prompt_bytes);
+    put_count(&b, r->max_tokens);
+    put_name(&b, r->effort);
+    put_known(&b, (int64_t)r->prefix_hash, r->prefix_hash != 0);
+    put_known(&b, r->cost_nusd, r->cost_nusd != NUSD_UNKNOWN);
+    put_known(&b, r->waste_nusd, r->waste_nusd != NUSD_UNKNOWN);
+    put_text(&b, r->adjusted);
+    put_text(&b, r->trace_id);
+    put_int(&b, r->n_attempts);
+    put_int(&b, r->n_started);
+    RM_ASSERT(b.at == at + REQUEST_N_COLUMNS);
+}
+
+static void bind_tokens(struct binder *b, const struct usage *u)
+{
+    put_count(b, u->input);
+    put_count(b, u->cache_read);
+    put_count(b, u->cache_write_5m);
+    put_count(b, u->cache_write_1h);
+    put_count(b, u->output);
+    put_count(b, u->reasoning);
+}
+
+void columns_bind_attempt(sqlite3_stmt *s, int at, const struct attempt_record *a, bind_name_fn *name, void *arg)
+{
+    struct binder b = {s, at, name, arg};
+    put_int(&b, a->n);
+    put_int(&b, a->kind);
+    put_int(&b, a->link);
+    put_name(&b, a->provider);
+    put_name(&b, a->model);
+    put_name(&b, outcome_word(a->outcome));
+    put_int(&b, (a->in_stream ? ATTEMPT_FLAG_IN_STREAM : 0) | (a->is_started ? ATTEMPT_FLAG_STARTED : 0) |
+                    (a->is_served ? ATTEMPT_FLAG_SERVED : 0));
+    put_known(&b, a->status, a->status != 0);
+    put_count(&b, a->start_us);
+    put_count(&b, a->connect_us);
+    put_count(&b, a->first_byte_us);
+    put_count(&b, a->ttft_us);
+    put_count(&b, a->total_us);
+    bind_tokens(&b, &a->tokens);
+    put_int(&b, a->tokens_from);
+    put_name(&b, a->price_version);
+    put_known(&b, a->cost_nusd, a->cost_nusd != NUSD_UNKNOWN);
+    put_known(&b, a->waste_nusd, a->waste_nusd != NUSD_UNKNOWN);
+    put_count(&b, a->retry_after_ms);
+    put_text(&b, a->provider_request_id);
+    put_text(&b, a->decision);
+    RM_ASSERT(b.at == at + ATTEMPT_N_COLUMNS);
+}
+
+/* ---- reading ---- */
+
+struct row {
+    sqlite3_stmt *s;
+    int at;
+    struct arena *arena;
+    read_name_fn *name;
+    void *arg;
+};
+
+static int64_t get_int(struct row *r, int64_t none)
+{
+    int at = r->at++;
+    return sqlite3_column_type(r->s, at) == SQLITE_NULL ? none : sqlite3_column_int64(r->s, at);
+}
+
+static struct bytes get_text(struct row *r)
+{
+    int at = r->at++;
+    const char *t = (const char *)sqlite3_column_text(r->s, at);
+    return bytes_from(t, t != NULL ? (size_t)sqlite3_column_bytes(r->s, at) : 0);
+}
+
+static const char *get_name(struct row *r, const char *none)
+{
+    const char *t = r->name(r->s, r->at++, r->arena, r->arg);
+    return t != NULL ? t : none;
+}
+
+static enum outcome get_outcome(struct row *r)
+{
+    enum outcome o;
+    return outcome_parse(bytes_of(get_name(r, "")), &o) ? o : OUTCOME_NONE;
+}
+
+static void get_array(struct row *r, char *out, size_t cap)
+{
+    struct bytes t = get_text(r);
+    size_t n = t.n < cap - 1 ? t.n : cap - 1;
+    if (n > 0)
+        memcpy(out, t.p, n);
+    out[n] = '\0';
+}
+
+void columns_read_request(sqlite3_stmt *s, int at, struct arena *arena, read_name_fn *name, void *arg,
+                          struct request_record *r)
+{
+    struct row c = {s, at, arena, name, arg};
+    r->started_wall_ms = get_int(&c, 0);
+    r->key = get_name(&c, "");
+    r->route = get_name(&c, "");
+    r->dialect = get_name(&c, "");
+    r->is_stream = get_int(&c, 0) != 0;
+    r->status = (uint16_t)get_int(&c, 0);
+    r->outcome = get_outcome(&c);
+    r->provider = get_name(&c, NULL);
+    r->model = get_name(&c, NULL);
+    r->served_link = (int16_t)get_int(&c, -1);
+    r->ttft_us = get_int(&c, -1);
+    r->total_us = get_int(&c, -1);
+    r->gateway_us = get_int(&c, -1);
+    r->prompt_bytes = get_int(&c, -1);
+    r->max_tokens = get_int(&c, -1);
+    r->effort = get_name(&c, "");
+    r->prefix_hash = (uint64_t)get_int(&c, 0);
+    r->cost_nusd = get_int(&c, NUSD_UNKNOWN);
+    r->waste_nusd = get_int(&c, NUSD_UNKNOWN);
+    r->adjusted = arena_dup(arena, get_text(&c)).p;
+    r->trace_id = arena_dup(arena, get_text(&c)).p;
+    r->n_attempts = (uint16_t)get_int(&c, 0);
+    r->n_started = (uint16_t)get_int(&c, 0);
+    RM_ASSERT(c.at == at + REQUEST_N_COLUMNS);
+}
+
+static void read_tokens(struct row *r, struct usage *u)
+{
+    u->input = get_int(r, -1);
+    u->cache_read = get_int(r, -1);
+    u->cache_write_5m = get_int(r, -1);
+    u->cache_write_1h = get_int(r, -1);
+    u->output = get_int(r, -1);
+    u->reasoning = get_int(r, -1);
+}
+
+/* A number from the file that becomes an enum: a foreign value must not index past a table of words. */
+static int64_t get_enum(struct row *r, int64_t max)
+{
+    int64_t v = get_int(r, 0);
+    return v >= 0 && v <= max ? v : 0;
+}
+
+void columns_read_attempt(sqlite3_stmt *s, int at, struct arena *arena, read_name_fn *name, void *arg,
+                          struct attempt_record *a)
+{
+    struct row c = {s, at, arena, name, arg};
+    a->n = (uint16_t)get_int(&c, 0);
+    a->kind = (enum attempt_kind)get_enum(&c, ATTEMPT_HEDGE);
+    a->link = (uint16_t)get_int(&c, 0);
+    a->provider = get_name(&c, NULL);
+    a->model = get_name(&c, NULL);
+    a->outcome = get_outcome(&c);
+    int64_t flags = get_int(&c, 0);
+    a->in_stream = (flags & ATTEMPT_FLAG_IN_STREAM) != 0;
+    a->is_started = (flags & ATTEMPT_FLAG_STARTED) != 0;
+    a->is_served = (flags & ATTEMPT_FLAG_SERVED) != 0;
+    a->status = (uint16_t)get_int(&c, 0);
+    a->start_us = get_int(&c, -1);
+    a->connect_us = get_int(&c, -1);
+    a->first_byte_us = get_int(&c, -1);
+    a->ttft_us = get_int(&c, -1);
+    a->total_us = get_int(&c, -1);
+    read_tokens(&c, &a->tokens);
+    a->tokens_from = (enum tokens_from)get_enum(&c, TOKENS_REPORTED);
+    a->price_version = get_name(&c, NULL);
+    a->cost_nusd = get_int(&c, NUSD_UNKNOWN);
+    a->waste_nusd = get_int(&c, NUSD_UNKNOWN);
+    a->retry_after_ms = get_int(&c, -1);
+    get_array(&c, a->provider_request_id, sizeof a->provider_request_id);
+    get_array(&c, a->decision, sizeof a->decision);
+    RM_ASSERT(c.at == at + ATTEMPT_N_COLUMNS);
+}

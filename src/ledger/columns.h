@@ -1,0 +1,43 @@
+/* The columns of `request` and `attempt`, in one place: their SQL, and how a record becomes bound values and comes
+ * back. "None" is NULL: -1 in a record, an empty text, NUSD_UNKNOWN. */
+#ifndef RM_LEDGER_COLUMNS_H
+#define RM_LEDGER_COLUMNS_H
+
+#include "base/arena.h"
+#include "model/record.h"
+
+#include <sqlite3.h>
+
+#define REQUEST_COLUMNS                                                                                          \
+    "started_ms, key, route, dialect, stream, status, outcome, provider, model, served_link, ttft_us, total_us," \
+    " gateway_us, prompt_bytes, max_tokens, effort, prefix_hash, cost_nusd, waste_nusd, adjusted, trace_id,"     \
+    " n_attempts, n_started"
+#define SERVED_COLUMNS                                                                                     \
+    "a_n, a_kind, a_link, a_provider, a_model, a_outcome, a_flags, a_status, a_start_us, a_connect_us,"    \
+    " a_first_byte_us, a_ttft_us, a_total_us, a_input, a_cache_read, a_cache_write_5m, a_cache_write_1h,"  \
+    " a_output, a_reasoning, a_tokens_from, a_price_version, a_cost_nusd, a_waste_nusd, a_retry_after_ms," \
+    " a_provider_request_id, a_decision"
+#define ATTEMPT_COLUMNS                                                                                     \
+    "n, kind, link, provider, model, outcome, flags, status, start_us, connect_us, first_byte_us, ttft_us," \
+    " total_us, input, cache_read, cache_write_5m, cache_write_1h, output, reasoning, tokens_from,"         \
+    " price_version, cost_nusd, waste_nusd, retry_after_ms, provider_request_id, decision"
+enum { REQUEST_N_COLUMNS = 23, ATTEMPT_N_COLUMNS = 26 };
+
+/* flags */
+enum { ATTEMPT_FLAG_IN_STREAM = 1, ATTEMPT_FLAG_STARTED = 2, ATTEMPT_FLAG_SERVED = 4 };
+
+/* Binds a name: as its integer or as text. `arg` is the caller's. */
+typedef void bind_name_fn(sqlite3_stmt *s, int at, const char *text, void *arg);
+/* Resolves a name column into the arena; NULL column -> NULL. */
+typedef const char *read_name_fn(sqlite3_stmt *s, int at, struct arena *arena, void *arg);
+
+/* Parameters from `at` on (1-based) are bound. Texts must outlive the step. */
+void columns_bind_request(sqlite3_stmt *s, int at, const struct request_record *r, bind_name_fn *name, void *arg);
+void columns_bind_attempt(sqlite3_stmt *s, int at, const struct attempt_record *a, bind_name_fn *name, void *arg);
+/* Columns from `at` on (0-based) are read. id and attempts are not touched. */
+void columns_read_request(sqlite3_stmt *s, int at, struct arena *arena, read_name_fn *name, void *arg,
+                          struct request_record *r);
+void columns_read_attempt(sqlite3_stmt *s, int at, struct arena *arena, read_name_fn *name, void *arg,
+                          struct attempt_record *a);
+
+#endif

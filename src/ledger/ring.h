@@ -1,0 +1,43 @@
+/* A byte ring between one producer (a loop) and one consumer (a thread). Records are length-prefixed and wrap at the
+ * end of the memory:
+ *
+ *     p: [ ...rest of C | A | B | free ........ | C... ]      head, tail: bytes ever written / released
+ *
+ * Putting never waits: no room is an answer. The consumer reads with a cursor of its own and releases only what is
+ * safely written, so a failed transaction simply reads the same records again. */
+#ifndef RM_LEDGER_RING_H
+#define RM_LEDGER_RING_H
+
+#include "base/buf.h"
+
+#include <stdatomic.h>
+
+struct ring {
+    char *p;
+    size_t cap;        /* bytes, a power of two */
+    uint64_t rows_max; /* records that may wait */
+    char apart_1[64];  /* the two sides share no cache line */
+    _Atomic uint64_t head;
+    _Atomic uint64_t rows_in;
+    _Atomic uint64_t lost; /* records refused */
+    char apart_2[64];
+    _Atomic uint64_t tail;
+    _Atomic uint64_t rows_out;
+};
+
+/* bytes is rounded up to a power of two, at least 64 KiB. */
+void ring_init(struct ring *r, size_t bytes, uint64_t rows_max);
+void ring_fini(struct ring *r);
+/* Producer. False = no room: counted in `lost`. */
+bool ring_put(struct ring *r, struct bytes record);
+/* Producer. More than half of the bytes or rows are taken. */
+bool ring_is_half_full(const struct ring *r);
+/* Consumer. Copies the record at *cursor into *out (cleared before) and moves the cursor; false = none there. A cursor
+ * starts as the tail. */
+bool ring_read(const struct ring *r, uint64_t *cursor, struct buf *out);
+/* Consumer. Gives the memory of the n_rows records before the cursor back. */
+void ring_release(struct ring *r, uint64_t cursor, uint64_t n_rows);
+/* Any thread. */
+uint64_t ring_n_waiting(const struct ring *r);
+
+#endif

@@ -1,0 +1,259 @@
+/* Names are interned inside the same transaction as the rows that use them; after a rollback, or when another process
+ * has written in between (PRAGMA data_version), the table in memory is read again, so ids never disagree with the file.
+ */
+#include "ledger/store.h"
+
+#include "base/mem.h"
+#include "ledger/columns.h"
+#include "ledger/names.h"
+#include "ledger/schema.h"
+
+#include <stdio.h>
+
+enum { WRITE_WAIT_MS = 20 };
+
+#define NOW_MS "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+/* As many parameters as columns. */
+#define MARKS_23 "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?"
+#define MARKS_26 MARKS_23 ",?,?,?"
+
+struct store {
+    sqlite3 *db;
+    sqlite3_stmt *begin, *commit, *request, *attempt, *name, *data_version;
+    struct names *names;
+    int64_t run_id;       /* of store_start_run */
+    int64_t seen_version; /* data_version at which `names` was right */
+    bool names_are_stale;
+    bool failed; /* a name could not be written in this transaction */
+    char error[160];
+};
+
+static enum err fail(struct store *s)
+{
+    snprintf(s->error, sizeof s->error, "%s", sqlite3_errmsg(s->db));
+    int code = sqlite3_errcode(s->db) & 0xff;
+    return code == SQLITE_BUSY || code == SQLITE_LOCKED ? ERR_BUSY : ERR_IO;
+}
+
+static enum err run(struct store *s, sqlite3_stmt *stmt)
+{
+    int rc = sqlite3_step(stmt);
+    enum err e = rc == SQLITE_DONE || rc == SQLITE_ROW ? ERR_OK : fail(s);
+    sqlite3_reset(stmt);
+    return e;
+}
+
+static bool prepare(struct store *s, const char *sql, sqlite3_stmt **out)
+{
+    return sqlite3_prepare_v3(s->db, sql, -1, SQLITE_PREPARE_PERSISTENT, out, NULL) == SQLITE_OK;
+}
+
+static bool prepare_all(struct store *s)
+{
+    return prepare(s, "BEGIN IMMEDIATE", &s->begin) && prepare(s, "COMMIT", &s->commit) &&
+           prepare(s, "PRAGMA data_version", &s->data_version) &&
+           prepare(s, "INSERT INTO name (id, text) VALUES (?, ?)", &s->name) &&
+           prepare(s,
+                   "INSERT OR IGNORE INTO request (id, " REQUEST_COLUMNS ", " SERVED_COLUMNS ") VALUES (?," MARKS_23
+                   "," MARKS_26 ")",
+                   &s->request) &&
+           prepare(s,
+                   "INSERT OR IGNORE INTO attempt (request_id, started_ms, " ATTEMPT_COLUMNS ") VALUES (?,?," MARKS_26
+                   ")",
+                   &s->attempt);
+}
+
+enum err store_open(const char *path, struct store **out, char *message, size_t message_cap)
+{
+    *out = NULL;
+    sqlite3 *db;
+    enum err e = schema_open(path, &db, message, message_cap);
+    if (e != ERR_OK)
+        return e;
+    sqlite3_busy_timeout(db, WRITE_WAIT_MS);
+    struct store *s = mem_zalloc(sizeof *s);
+    s->db = db;
+    s->names = names_new();
+    s->names_are_stale = true;
+    if (!prepare_all(s)) {
+        snprintf(message, message_cap, "%s: %s", path, sqlite3_errmsg(db));
+        store_close(s);
+        return ERR_IO;
+    }
+    *out = s;
+    return ERR_OK;
+}
+
+void store_close(struct store *s)
+{
+    if (s == NULL)
+        return;
+    sqlite3_stmt *all[] = {s->begin, s->commit, s->request, s->attempt, s->name, s->data_version};
+    for (size_t i = 0; i < RM_COUNTOF(all); i++)
+        sqlite3_finalize(all[i]);
+    sqlite3_close(s->db);
+    names_free(s->names);
+    mem_free(s);
+}
+
+static enum err load_names(struct store *s)
+{
+    sqlite3_stmt *q = NULL;
+    names_clear(s->names);
+    if (sqlite3_prepare_v2(s->db, "SELECT id, text FROM name ORDER BY id", -1, &q, NULL) != SQLITE_OK)
+        return fail(s);
+    int rc;
+    while ((rc = sqlite3_step(q)) == SQLITE_ROW) {
+        const char *t = (const char *)sqlite3_column_text(q, 1);
+        names_put(s->names, bytes_of(t != NULL ? t : ""), sqlite3_column_int64(q, 0));
+    }
+    enum err e = rc == SQLITE_DONE ? ERR_OK : fail(s);
+    sqlite3_finalize(q);
+    return e;
+}
+
+static enum err refresh_names(struct store *s)
+{
+    if (sqlite3_step(s->data_version) != SQLITE_ROW) {
+        enum err e = fail(s);
+        sqlite3_reset(s->data_version);
+        return e;
+    }
+    int64_t version = sqlite3_column_int64(s->data_version, 0);
+    sqlite3_reset(s->data_version);
+    if (!s->names_are_stale && version == s->seen_version)
+        return ERR_OK;
+    enum err e = load_names(s);
+    if (e == ERR_OK) {
+        s->seen_version = version;
+        s->names_are_stale = false;
+    }
+    return e;
+}
+
+static enum err exec(struct store *s, const char *sql)
+{
+    return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK ? ERR_OK : fail(s);
+}
+
+enum err store_begin(struct store *s)
+{
+    s->failed = false;
+    enum err e = run(s, s->begin);
+    if (e == ERR_OK)
+        e = refresh_names(s);
+    if (e != ERR_OK)
+        store_rollback(s);
+    return e;
+}
+
+enum err store_start_run(struct store *s, unsigned *n_unclean)
+{
+    *n_unclean = 0;
+    enum err e = store_begin(s);
+    if (e != ERR_OK)
+        return e;
+    e = exec(s, "UPDATE run SET is_unclean = 1 WHERE ended_ms IS NULL AND is_unclean = 0");
+    if (e == ERR_OK)
+        *n_unclean = (unsigned)sqlite3_changes(s->db);
+    if (e == ERR_OK)
+        e = exec(s, "INSERT INTO run (started_ms, version) VALUES (" NOW_MS ", '" RINGMAIN_VERSION "')");
+    if (e == ERR_OK) {
+        s->run_id = sqlite3_last_insert_rowid(s->db);
+        e = store_commit(s);
+    }
+    if (e != ERR_OK)
+        store_rollback(s);
+    return e;
+}
+
+static void bind_name(sqlite3_stmt *stmt, int at, const char *text, void *arg)
+{
+    struct store *s = arg;
+    struct bytes t = bytes_of(text);
+    int64_t id = names_find(s->names, t);
+    if (id == 0 && s->names->n < NAMES_MAX) {
+        id = s->names->last_id + 1;
+        sqlite3_bind_int64(s->name, 1, id);
+        sqlite3_bind_text(s->name, 2, text, -1, SQLITE_STATIC);
+        if (run(s, s->name) != ERR_OK)
+            s->failed = true;
+        else
+            names_put(s->names, t, id);
+    }
+    if (id != 0)
+        sqlite3_bind_int64(stmt, at, id);
+    else
+        sqlite3_bind_text(stmt, at, text, -1, SQLITE_STATIC);
+}
+
+static enum err put_attempt(struct store *s, const struct request_record *r, const struct attempt_record *a,
+                            bool is_keepalive)
+{
+    sqlite3_bind_int64(s->attempt, 1, (int64_t)r->id);
+    if (is_keepalive)
+        sqlite3_bind_int64(s->attempt, 2, r->started_wall_ms);
+    else
+        sqlite3_bind_null(s->attempt, 2);
+    columns_bind_attempt(s->attempt, 3, a, bind_name, s);
+    return s->failed ? ERR_IO : run(s, s->attempt);
+}
+
+static enum err put_request(struct store *s, const struct request_record *r, const struct attempt_record *served)
+{
+    sqlite3_clear_bindings(s->request);
+    sqlite3_bind_int64(s->request, 1, (int64_t)r->id);
+    columns_bind_request(s->request, 2, r, bind_name, s);
+    if (served != NULL)
+        columns_bind_attempt(s->request, 2 + REQUEST_N_COLUMNS, served, bind_name, s);
+    return s->failed ? ERR_IO : run(s, s->request);
+}
+
+enum err store_put(struct store *s, const struct packed *p)
+{
+    const struct request_record *r = &p->record;
+    const struct attempt_record *served = NULL;
+    for (unsigned i = 0; !p->is_keepalive && i < r->n_attempts && served == NULL; i++)
+        if (r->attempts[i].is_served)
+            served = &r->attempts[i];
+    enum err e = p->is_keepalive ? ERR_OK : put_request(s, r, served);
+    for (unsigned i = 0; e == ERR_OK && i < r->n_attempts; i++)
+        if (&r->attempts[i] != served)
+            e = put_attempt(s, r, &r->attempts[i], p->is_keepalive);
+    return e;
+}
+
+enum err store_commit(struct store *s)
+{
+    return run(s, s->commit);
+}
+
+void store_rollback(struct store *s)
+{
+    if (sqlite3_get_autocommit(s->db) == 0)
+        sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    s->names_are_stale = true;
+}
+
+enum err store_end_run(struct store *s, uint64_t rows_written, uint64_t rows_lost)
+{
+    enum err e = store_begin(s);
+    if (e != ERR_OK)
+        return e;
+    char sql[200];
+    snprintf(sql, sizeof sql,
+             "UPDATE run SET ended_ms = " NOW_MS
+             ", is_unclean = 0, rows_written = %llu, rows_lost = %llu WHERE id = %lld",
+             (unsigned long long)rows_written, (unsigned long long)rows_lost, (long long)s->run_id);
+    e = exec(s, sql);
+    if (e == ERR_OK)
+        e = store_commit(s);
+    if (e != ERR_OK)
+        store_rollback(s);
+    return e;
+}
+
+const char *store_error(const struct store *s)
+{
+    return s->error;
+}

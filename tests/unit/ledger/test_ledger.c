@@ -1,0 +1,454 @@
+#include "unit.h"
+
+#include "fixture.h"
+
+#include "base/mem.h"
+#include "base/text.h"
+#include "ledger/access_log.h"
+#include "ledger/schema.h"
+#include "ledger/summary.h"
+
+static struct ledger_reader *open_reader(const char *db)
+{
+    struct ledger_reader *r = NULL;
+    char message[256] = "";
+    if (ledger_reader_open(db, &r, message, sizeof message) != ERR_OK)
+        fail_msg("ledger_reader_open: %s", message);
+    return r;
+}
+
+static void assert_reads_back(const char *db, const struct request_record *rec)
+{
+    struct buf want = {0}, got = {0};
+    struct ledger_reader *r = open_reader(db);
+    record_json(rec, &want);
+    assert_int_equal(ledger_read_json(r, rec->id, &got), ERR_OK);
+    assert_string_equal(buf_cstr(&got), buf_cstr(&want));
+    ledger_reader_close(r);
+    buf_fini(&want);
+    buf_fini(&got);
+}
+
+static uint64_t n_written(struct ledger *l)
+{
+    struct ledger_stats s;
+    ledger_stats(l, &s);
+    return s.rows_written;
+}
+
+static bool is_degraded(struct ledger *l)
+{
+    struct ledger_stats s;
+    ledger_stats(l, &s);
+    return s.is_degraded;
+}
+
+static void round_trip(void **state)
+{
+    struct fixture f;
+    fixture_init(&f);
+    struct ledger *l = ledger_fixture(f.db, "off", 100);
+    struct request_record *rec = record_fixture(&f, 77);
+    assert_true(ledger_put(ledger_ring(l, 0), rec));
+    ledger_close(l);
+    assert_reads_back(f.db, rec);
+    fixture_fini(&f);
+}
+
+static void none_is_null(void **state)
+{
+    struct fixture f;
+    fixture_init(&f);
+    struct ledger *l = ledger_fixture(f.db, "off", 100);
+    struct request_record *rec = record_fixture(&f, 78);
+    rec->cost_nusd = rec->waste_nusd = NUSD_UNKNOWN;
+    rec->provider = rec->model = NULL;
+    rec->key = rec->effort = rec->adjusted = rec->trace_id = "";
+    rec->served_link = -1;
+    rec->status = 0;
+    rec->outcome = OUTCOME_ALL_UNAVAILABLE;
+    f.attempts[1].is_served = false;
+    f.attempts[1].cost_nusd = f.attempts[1].waste_nusd = NUSD_UNKNOWN;
+    f.attempts[1].price_version = NULL;
+    assert_true(ledger_put(ledger_ring(l, 0), rec));
+    ledger_close(l);
+    assert_reads_back(f.db, rec);
+    assert_int_equal(sql_int(f.db, "SELECT count(*) FROM request WHERE cost_nusd IS NULL AND waste_nusd IS NULL"), 1);
+    struct buf out = {0};
+    record_json(rec, &out);
+    assert_non_null(strstr(buf_cstr(&out), "\"cost_nusd\":null,\"waste_nusd\":null,\"adjusted\":null"));
+    assert_non_null(strstr(buf_cstr(&out), "\"status\":null,\"outcome\":\"all_unavailable\",\"provider\":null"));
+    buf_fini(&out);
+    fixture_fini(&f);
+}
+
+static void names_are_data(void **state)
+{
+    struct fixture f;
+    fixture_init(&f);
+    struct ledger *l = ledger_fixture(f.db, "off", 100);
+    struct request_record *rec = record_fixture(&f, 79);
+    rec->route = "x'); DROP TABLE request; --";
+    rec->key = "123";
+    rec->model = "m\xc3\xa4rz \"quoted\" \xe2\x80\xa8";
+    assert_true(ledger_put(ledger_ring(l, 0), rec));
+    ledger_close(l);
+    assert_reads_back(f.db, rec);
+    fixture_fini(&f);
+}
+
+static void visible_while_writing(void **state)
+{
+    struct fixture f;
+    fixture_init(&f);
+    struct ledger *l = ledger_fixture(f.db, "off", 100);
+    for (uint64_t id = 1; id <= 3; id++) {
+        assert_true(ledger_put(ledger_ring(l, 0), record_fixture(&f, id)));
+        WAIT_FOR(n_written(l) == id);
+        assert_reads_back(f.db, &f.rec);
+    }
+    struct ledger_reader *r = open_reader(f.db);
+    struct buf list = {0};
+    assert_int_equal(ledger_list_json(r, 2, 0, &list), ERR_OK);
+    char three[TEXT_ID_BYTES], one[TEXT_ID_BYTES];
+    text_id(3, three);
+    text_id(1, one);
+    assert_memory_equal(buf_cstr(&list), "[{\"id\":\"", 8);
+    assert_memory_equal(list.p + 8, three, 17);
+    assert_null(strstr(list.p, one));
+    buf_clear(&list);
+    assert_int_equal(ledger_list_json(r, 9, 2, &list), ERR_OK);
+    assert_memory_equal(buf_cstr(&list) + 8, one, 17);
+    struct buf none = {0};
+    assert_int_equal(ledger_read_json(r, 4, &none), ERR_NOT_FOUND);
+    buf_fini(&list);
+    ledger_reader_close(r);
+    ledger_close(l);
+    fixture_fini(&f);
+}
+
+static void locked_rows_wait(void **state)
+{
+    struct fixture f;
+    fixture_init(&f);
+    struct ledger *l = ledger_fixture(f.db, "off", 100);
+    assert_true(ledger_put(ledger_ring(l, 0), record_fixture(&f, 1)));
+    WAIT_FOR(n_written(l) == 1);
+    sqlite3 *other = NULL;
+    assert_int_equal(sqlite3_open(f.db, &other), SQLITE_OK);
+    sqlite3_busy_timeout(other, 5000);
+    assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    for (uint64_t id = 2; id <= 41; id++)
+        assert_true(ledger_put(ledger_ring(l, 0), record_fixture(&f, id)));
+    WAIT_FOR(is_degraded(l));
+    struct ledger_stats s;
+    ledger_stats(l, &s);
+    assert_int_equal(s.rows_written, 1);
+    assert_int_equal(s.rows_waiting, 40);
+    assert_non_null(strstr(s.last_error, "locked"));
+    /* Someone else's name takes the next id meanwhile: ours must not collide with it. */
+    assert_int_equal(
+        sqlite3_exec(other, "INSERT INTO name VALUES ((SELECT max(id) + 1 FROM name), 'foreign')", NULL, NULL, NULL),
+        SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(other);
+    WAIT_FOR(n_written(l) == 41);
+    WAIT_FOR(!is_degraded(l));
+    struct request_record *rec = record_fixture(&f, 99);
+    rec->route = "new-route";
+    assert_true(ledger_put(ledger_ring(l, 0), rec));
+    ledger_close(l);
+    assert_reads_back(f.db, rec);
+    assert_int_equal(sql_int(f.db, "SELECT count(*) FROM request"), 42);
+    assert_int_equal(sql_int(f.db, "SELECT count(*) FROM attempt"), 84);
+    fixture_fini(&f);
+}
+
+static void losses_are_counted(void **state)
+{
+    struct fixture f;
+    fixture_init(&f);
+    struct ledger *l = ledger_fixture(f.db, "off", 10);
+    assert_true(ledger_put(ledger_ring(l, 0), record_fixture(&f, 1)));
+    WAIT_FOR(n_written(l) == 1);
+    sqlite3 *other = NULL;
+    assert_int_equal(sqlite3_open(f.db, &other), SQLITE_OK);
+    sqlite3_busy_timeout(other, 5000);
+    assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    for (uint64_t id = 2; id <= 11; id++)
+        assert_true(ledger_put(ledger_ring(l, 0), record_fixture(&f, id)));
+    for (uint64_t id = 12; id <= 14; id++)
+        assert_false(ledger_put(ledger_ring(l, 0), record_fixture(&f, id)));
+    struct ledger_stats s;
+    ledger_stats(l, &s);
+    assert_int_equal(s.rows_lost, 3);
+    assert_true(s.is_degraded);
+    sqlite3_exec(other, "ROLLBACK", NULL, NULL, NULL);
+    sqlite3_close(other);
+    ledger_close(l);
+    assert_int_equal(sql_int(f.db, "SELECT count(*) FROM request"), 11);
+    assert_int_equal(sql_int(f.db, "SELECT rows_lost FROM run ORDER BY id DESC LIMIT 1"), 3);
+    fixture_fini(&f);
+}
+
+static void migrates(void **state)
+{
+    struct fixture f;
+    fixture_init(&f);
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(f.db, &db), SQLITE_OK); /* version 0: a file without tables */
+    assert_int_equal(sqlite3_exec(db, "VACUUM", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    struct ledger *l = ledger_fixture(f.db, "off", 10);
+    assert_true(ledger_put(ledger_ring(l, 0), record_fixture(&f, 5)));
+    ledger_close(l);
+    assert_int_equal(sql_int(f.db, "SELECT max(version) FROM schema"), SCHEMA_VERSION);
+    /* Version 1 had no table of runs. */
+    assert_int_equal(sqlite3_open(f.db, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "DROP TABLE run; DELETE FROM schema WHERE version > 1", NULL, NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(db);
+    ledger_close(ledger_fixture(f.db, "off", 10));
+    assert_int_equal(sql_int(f.db, "SELECT count(*) FROM schema"), SCHEMA_VERSION);
+    assert_int_equal(sql_int(f.db, "SELECT count(*) FROM run WHERE ended_ms IS NOT NULL"), 1);
+    assert_reads_back(f.db, &f.rec);
+    fixture_fini(&f);
+}
+
+static void newer_and_foreign_files_are_refused(void **state)
+{
+    struct fixture f;
+    fixture_init(&f);
+    ledger_close(ledger_fixture(f.db, "off", 10));
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(f.db, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "INSERT INTO schema VALUES (99, 0)", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    struct ledger_options o = {.path = f.db, .access_log = "off", .flush_ms = 5, .queue_rows = 10, .n_rings = 1};
+    struct ledger *l = NULL;
+    char message[256] = "";
+    assert_int_equal(ledger_open(&o, &l, message, sizeof message), ERR_UNSUPPORTED);
+    assert_non_null(strstr(message, "newer version"));
+    o.path = "/nonexistent/folder/x.db";
+    message[0] = '\0';
+    assert_int_equal(ledger_open(&o, &l, message, sizeof message), ERR_IO);
+    assert_non_null(strstr(message, "/nonexistent/folder/x.db"));
+    struct ledger_reader *r = NULL;
+    assert_int_equal(ledger_reader_open("/nonexistent/x.db", &r, message, sizeof message), ERR_NOT_FOUND);
+    fixture_fini(&f);
+}
+
+static void unclean_end_is_marked(void **state)
+{
+    struct fixture f;
+    fixture_init(&f);
+    ledger_close(ledger_fixture(f.db, "off", 10));
+    assert_int_equal(sql_int(f.db, "SELECT count(*) FROM run WHERE is_unclean OR ended_ms IS NULL"), 0);
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(f.db, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "UPDATE run SET ended_ms = NULL", NULL, NULL, NULL), SQLITE_OK); /* a crash */
+    sqlite3_close(db);
+    ledger_close(ledger_fixture(f.db, "off", 10));
+    assert_int_equal(sql_int(f.db, "SELECT is_unclean FROM run WHERE id = 1"), 1);
+    assert_int_equal(sql_int(f.db, "SELECT is_unclean = 0 AND ended_ms >= started_ms FROM run WHERE id = 2"), 1);
+    fixture_fini(&f);
+}
+
+static void keepalives(void **state)
+{
+    struct fixture f;
+    fixture_init(&f);
+    struct ledger *l = ledger_fixture(f.db, f.log, 10);
+    struct attempt_record a = attempt_fixture(1, OUTCOME_OK, false);
+    assert_true(ledger_put_keepalive(ledger_ring(l, 0), 7, INT64_C(1796022000123), &a));
+    assert_true(ledger_put(ledger_ring(l, 0), record_fixture(&f, 8)));
+    ledger_close(l);
+    struct ledger_reader *r = open_reader(f.db);
+    struct buf out = {0};
+    assert_int_equal(ledger_read_json(r, 7, &out), ERR_OK);
+    assert_non_null(strstr(buf_cstr(&out), "\"kind\":\"keepalive\""));
+    assert_non_null(strstr(out.p, "\"started\":\"2026-11-30T"));
+    struct arena arena = {0};
+    struct summary s;
+    assert_int_equal(summary_read(r, 0, &arena, &s), ERR_OK);
+    assert_int_equal(s.n_requests, 1);
+    assert_int_equal(s.n_keepalives, 1);
+    assert_int_equal(s.keepalive_nusd, 1234567);
+    ledger_reader_close(r);
+    arena_fini(&arena);
+    buf_fini(&out);
+    fixture_fini(&f);
+}
+
+static void sums(void **state)
+{
+    struct fixture f;
+    fixture_init(&f);
+    struct ledger *l = ledger_fixture(f.db, "off", 100);
+    uint32_t counter = 0;
+    int64_t t0 = INT64_C(1796022000000);
+    for (int i = 0; i < 4; i++) {
+        struct request_record *rec = record_fixture(&f, ledger_new_id(t0 + i * 1000, 0, &counter));
+        if (i == 3) {
+            rec->outcome = OUTCOME_CLIENT_CANCELLED;
+            rec->cost_nusd = rec->waste_nusd = NUSD_UNKNOWN;
+        }
+        assert_true(ledger_put(ledger_ring(l, 0), rec));
+    }
+    ledger_close(l);
+    struct ledger_reader *r = open_reader(f.db);
+    struct arena arena = {0};
+    struct summary s;
+    assert_int_equal(summary_read(r, 0, &arena, &s), ERR_OK);
+    assert_int_equal(s.n_requests, 4);
+    assert_int_equal(s.n_attempts, 8);
+    assert_int_equal(s.n_unpriced, 1);
+    assert_int_equal(s.cost_nusd, 3 * 2469134);
+    assert_int_equal(s.waste_nusd, 3 * 1234567);
+    assert_int_equal(summary_waste_milli(&s), 50000);
+    assert_int_equal(s.n_outcomes, 2);
+    assert_string_equal(s.outcomes[0].word, "ok");
+    assert_int_equal(s.outcomes[0].n, 3);
+    assert_int_equal(s.n_targets, 2); /* the skipped attempts are not started ones */
+    assert_string_equal(s.targets[0].provider, "anthropic");
+    assert_int_equal(s.targets[0].n_served, 4);
+    assert_int_equal(s.targets[1].n_failed, 4);
+    struct buf out = {0};
+    summary_json(&s, &out);
+    assert_non_null(strstr(buf_cstr(&out), "\"waste_percent\":50.000,\"unpriced_requests\":1"));
+    assert_int_equal(summary_read(r, t0 + 2000, &arena, &s), ERR_OK);
+    assert_int_equal(s.n_requests, 2);
+    assert_true(reader_now_ms(r) > INT64_C(1700000000000));
+    buf_fini(&out);
+    ledger_reader_close(r);
+    arena_fini(&arena);
+    fixture_fini(&f);
+}
+
+static size_t read_file(const char *path, char *out, size_t cap)
+{
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    size_t n = fread(out, 1, cap - 1, file);
+    out[n] = '\0';
+    fclose(file);
+    return n;
+}
+
+static void access_lines(void **state)
+{
+    struct fixture f;
+    fixture_init(&f);
+    struct ledger *l = ledger_fixture("", f.log, 100);
+    record_fixture(&f, 42)->waste_nusd = NUSD_UNKNOWN;
+    assert_true(ledger_put(ledger_ring(l, 0), &f.rec));
+    ledger_close(l);
+    char text[4096], id[TEXT_ID_BYTES], want[1024];
+    read_file(f.log, text, sizeof text);
+    text_id(42, id);
+    snprintf(want, sizeof want,
+             "{\"id\":\"%s\",\"time\":\"2026-11-30T07:00:00.123Z\",\"key\":\"team\",\"route\":\"flagship\",\"dialect\":"
+             "\"openai\",\"stream\":true,\"status\":200,\"outcome\":\"ok\",\"provider\":\"anthropic\",\"model\":"
+             "\"claude-x\",\"attempts\":2,\"ttft_ms\":352,\"total_ms\":1200,\"input\":12,\"output\":40,\"cost_usd\":"
+             "0.002469134,\"waste_usd\":null}\n",
+             id);
+    assert_string_equal(text, want);
+    fixture_fini(&f);
+}
+
+static void reopens_after_rotation(void **state)
+{
+    struct fixture f;
+    fixture_init(&f);
+    char message[128] = "", text[4096], moved[128];
+    struct access_log *log = NULL;
+    assert_int_equal(access_log_open(f.log, &log, message, sizeof message), ERR_OK);
+    access_log_add(log, record_fixture(&f, 1));
+    assert_true(access_log_flush(log));
+    snprintf(moved, sizeof moved, "%s.1", f.log);
+    assert_int_equal(rename(f.log, moved), 0);
+    access_log_add(log, &f.rec);
+    assert_true(access_log_flush(log));
+    assert_int_equal(access_log_reopen(log), ERR_OK);
+    access_log_add(log, &f.rec);
+    access_log_close(log);
+    size_t n_old = read_file(moved, text, sizeof text), n_new = read_file(f.log, text, sizeof text);
+    assert_int_equal(n_old, 2 * n_new);
+    unlink(moved);
+    fixture_fini(&f);
+}
+
+/* A pipe that is full takes a part of a line: the rest follows, nothing is doubled and nothing is missing. */
+static void short_writes_are_finished(void **state)
+{
+    struct fixture f;
+    fixture_init(&f);
+    char message[128] = "";
+    int ends[2], saved = dup(STDOUT_FILENO);
+    fflush(stdout);
+    assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
+    assert_int_equal(dup2(ends[1], STDOUT_FILENO), STDOUT_FILENO);
+    struct access_log *log = NULL;
+    enum err e = access_log_open("stdout", &log, message, sizeof message);
+    enum { N = 400 };
+    for (int i = 0; i < N; i++)
+        access_log_add(log, record_fixture(&f, (uint64_t)i));
+    struct buf line = {0}, got = {0};
+    access_log_line(&f.rec, &line);
+    size_t want = N * (line.n + 1);
+    int pipe_bytes = fcntl(ends[1], F_SETPIPE_SZ, 4096);
+    for (int turn = 0; turn < 10000 && got.n < want; turn++) {
+        access_log_flush(log);
+        char *to = buf_reserve(&got, 1000);
+        ssize_t n = read(ends[0], to, 1000);
+        if (n > 0)
+            buf_grew(&got, (size_t)n);
+    }
+    dup2(saved, STDOUT_FILENO);
+    close(saved);
+    assert_int_equal(e, ERR_OK);
+    assert_int_equal(pipe_bytes, 4096);
+    assert_int_equal(got.n, want);
+    for (size_t i = 0; i < N; i++) {
+        assert_memory_equal(got.p + i * (line.n + 1), "{\"id\":\"req_", 11);
+        assert_int_equal(got.p[(i + 1) * (line.n + 1) - 1], '\n');
+    }
+    access_log_close(log);
+    close(ends[0]);
+    close(ends[1]);
+    buf_fini(&line);
+    buf_fini(&got);
+    fixture_fini(&f);
+}
+
+static void ids_are_in_time_order(void **state)
+{
+    uint32_t counter = 0xfffe;
+    uint64_t a = ledger_new_id(INT64_C(1796022000123), 3, &counter);
+    uint64_t b = ledger_new_id(INT64_C(1796022000124), 0, &counter);
+    uint64_t c = ledger_new_id(INT64_C(1796022000124), 0, &counter);
+    assert_true(a < b && b != c);
+    assert_int_equal(a >> 22, INT64_C(1796022000123) - INT64_C(1577836800000));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(round_trip),
+        cmocka_unit_test(none_is_null),
+        cmocka_unit_test(names_are_data),
+        cmocka_unit_test(visible_while_writing),
+        cmocka_unit_test(locked_rows_wait),
+        cmocka_unit_test(losses_are_counted),
+        cmocka_unit_test(migrates),
+        cmocka_unit_test(newer_and_foreign_files_are_refused),
+        cmocka_unit_test(unclean_end_is_marked),
+        cmocka_unit_test(keepalives),
+        cmocka_unit_test(sums),
+        cmocka_unit_test(access_lines),
+        cmocka_unit_test(reopens_after_rotation),
+        cmocka_unit_test(short_writes_are_finished),
+        cmocka_unit_test(ids_are_in_time_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,108 @@
+#include "unit.h"
+
+#include "base/rng.h"
+#include "ledger/names.h"
+#include "ledger/ring.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+static void refuses_what_does_not_fit(void **state)
+{
+    struct ring r;
+    ring_init(&r, 0, 3);
+    uint64_t cursor = 0;
+    struct buf out = {0};
+    assert_true(ring_put(&r, BYTES("one")));
+    assert_true(ring_put(&r, BYTES("")));
+    assert_true(ring_put(&r, BYTES("three")));
+    assert_false(ring_put(&r, BYTES("four")));
+    assert_int_equal(r.lost, 1);
+    assert_true(ring_is_half_full(&r));
+    assert_true(ring_read(&r, &cursor, &out));
+    assert_true(bytes_is(buf_bytes(&out), "one"));
+    uint64_t again = 0;
+    assert_true(ring_read(&r, &again, &out)); /* not released: read twice */
+    assert_true(bytes_is(buf_bytes(&out), "one"));
+    ring_release(&r, cursor, 1);
+    assert_int_equal(ring_n_waiting(&r), 2);
+    assert_true(ring_put(&r, BYTES("five")));
+    char *big = buf_reserve(&out, r.cap);
+    memset(big, 'x', r.cap);
+    assert_false(ring_put(&r, bytes_from(big, r.cap)));
+    buf_fini(&out);
+    ring_fini(&r);
+}
+
+enum { N_RECORDS = 20000 };
+
+static size_t record_of(uint64_t i, char *out)
+{
+    struct rng rng = {i};
+    size_t n = 8 + (size_t)rng_below(&rng, 900);
+    memset(out, (int)(i & 0xff), n);
+    memcpy(out, &i, sizeof i);
+    return n;
+}
+
+static void *produce(void *arg)
+{
+    struct ring *r = arg;
+    char record[1024];
+    for (uint64_t i = 0; i < N_RECORDS;) {
+        size_t n = record_of(i, record);
+        if (ring_put(r, bytes_from(record, n)))
+            i++;
+    }
+    return NULL;
+}
+
+/* Everything comes out once, whole and in order, over many wraps. */
+static void two_threads(void **state)
+{
+    struct ring r;
+    ring_init(&r, 0, 1000000);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, produce, &r), 0);
+    struct buf got = {0};
+    char want[1024];
+    uint64_t cursor = 0;
+    for (uint64_t i = 0; i < N_RECORDS;) {
+        if (!ring_read(&r, &cursor, &got))
+            continue;
+        size_t n = record_of(i, want);
+        assert_int_equal(got.n, n);
+        assert_memory_equal(got.p, want, n);
+        ring_release(&r, cursor, 1);
+        i++;
+    }
+    pthread_join(thread, NULL);
+    assert_int_equal(ring_n_waiting(&r), 0);
+    buf_fini(&got);
+    ring_fini(&r);
+}
+
+static void names_are_bounded(void **state)
+{
+    struct names *t = names_new();
+    char text[32];
+    for (int i = 1; i <= NAMES_MAX + 10; i++) {
+        snprintf(text, sizeof text, "name-%d", i);
+        assert_int_equal(names_put(t, bytes_of(text), i), i <= NAMES_MAX);
+    }
+    assert_int_equal(names_find(t, BYTES("name-1")), 1);
+    assert_int_equal(names_find(t, BYTES("name-4096")), 4096);
+    assert_int_equal(names_find(t, BYTES("name-4097")), 0);
+    assert_int_equal(t->last_id, NAMES_MAX + 10);
+    names_free(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(refuses_what_does_not_fit),
+        cmocka_unit_test(two_threads),
+        cmocka_unit_test(names_are_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
