@@ -425,28 +425,36 @@ static bool has_effort(const struct request *r)
     return r->effort.n > 0 && !bytes_is(r->effort, "none");
 }
 
-/* The budget that goes with the effort; 0 = the model is better left without. */
-static int64_t thinking_budget(const struct rendering *g)
+/* Thinking goes neither with a forced tool nor with a prefilled answer. */
+static bool may_think(const struct rendering *g)
 {
     const struct request *r = g->r;
     bool is_forced = r->n_tools > 0 && (r->choice == CHOICE_REQUIRED || r->choice == CHOICE_NAMED);
     bool is_prefilled = g->n_turns > 0 && g->turns[g->n_turns - 1].is_assistant;
-    if (!has_effort(r) || !g->claude.takes_thinking || g->claude.is_adaptive)
+    bool is_refused = g->p->quirks & QUIRK_NO_THINKING_HISTORY;
+    return has_effort(r) && g->claude.takes_thinking && !is_forced && !is_prefilled && !is_refused;
+}
+
+/* The budget that goes with the effort; 0 = the model is better left without. */
+static int64_t thinking_budget(const struct rendering *g)
+{
+    if (!may_think(g) || g->claude.is_adaptive || is_in_tool_loop(g) || g->max_tokens <= BUDGET_LEAST)
         return 0;
-    if (is_forced || is_prefilled || is_in_tool_loop(g) || g->max_tokens <= BUDGET_LEAST)
-        return 0;
-    int64_t budget = budget_of(r->effort), half = g->max_tokens / 2;
+    int64_t budget = budget_of(g->r->effort), half = g->max_tokens / 2;
     int64_t most = half > BUDGET_LEAST ? half : BUDGET_LEAST;
     return budget < most ? budget : most;
 }
 
-static void put_thinking(struct rendering *g, int64_t budget)
+/* True when the model will think, which rules out sampling. */
+static bool put_thinking(struct rendering *g)
 {
     const struct request *r = g->r;
+    int64_t budget = thinking_budget(g);
     if (bytes_is(r->effort, "none") && g->claude.takes_thinking) {
         put_raw(g, "thinking", BYTES("{\"type\":\"disabled\"}"));
-    } else if (has_effort(r) && g->claude.is_adaptive) {
+    } else if (may_think(g) && g->claude.is_adaptive) {
         put_raw(g, "thinking", BYTES("{\"type\":\"adaptive\"}"));
+        return true;
     } else if (budget > 0) {
         jw_key(&g->w, "thinking");
         jw_object(&g->w);
@@ -454,9 +462,11 @@ static void put_thinking(struct rendering *g, int64_t budget)
         jw_key(&g->w, "budget_tokens");
         jw_int(&g->w, budget);
         jw_end(&g->w);
-    } else if (has_effort(r)) {
+        return true;
+    } else if (has_effort(r) && !g->claude.is_adaptive) {
         adjusted_put(g->adjusted, "reasoning_effort", "dropped");
     }
+    return false;
 }
 
 static struct bytes effort_word(const struct rendering *g)
@@ -594,10 +604,9 @@ enum err anthropic_render(const struct request *r, const struct profile *p, stru
     put_system(&g);
     put_messages(&g);
     put_tools(&g);
-    int64_t budget = thinking_budget(&g);
-    put_thinking(&g, budget);
+    bool is_thinking = put_thinking(&g);
     put_output_config(&g);
-    put_sampling(&g, budget > 0);
+    put_sampling(&g, is_thinking);
     put_stop(&g);
     put_account(&g);
     put_delivery(&g);

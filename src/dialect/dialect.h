@@ -61,8 +61,8 @@ enum err dialect_build_body(const struct dialect *client, const struct dialect *
                             struct pieces *out, struct buf *adjusted, const char **why) RM_MUST_USE;
 /* The tiny streamed completion of a keepalive. */
 void dialect_build_keepalive(const struct dialect *target, const struct profile *p, struct buf *out);
-/* Path below the provider's base URL for a call: openai "/chat/completions", anthropic "/v1/messages" (a trailing /v1
- * of the base is not doubled). */
+/* Path of a call, the base URL's own path before it: openai BASE "/chat/completions", anthropic BASE "/v1/messages" (a
+ * trailing /v1 of the base is not doubled). */
 void dialect_target_path(const struct dialect *target, struct bytes base_path, struct buf *out);
 /* Header lines ("name: value\r\n") for the provider: credential, version and beta headers, accept. client_fields: the
  * client's, from which only the dialect's own version/beta headers are taken, and only when client == target. Other
