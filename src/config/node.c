@@ -6,6 +6,7 @@
 #include "config/fault.h"
 
 #include <libfyaml.h>
+#include <limits.h>
 
 struct builder {
     struct arena *arena;
@@ -103,7 +104,10 @@ static void add_scalar(struct builder *b, struct fy_token *token)
     const char *text = token == NULL ? NULL : fy_token_get_text(token, &length);
     n->raw = arena_dup(b->arena, bytes_from(text, text == NULL ? 0 : length));
     n->text = n->raw;
-    n->is_plain = token == NULL || fy_token_scalar_style(token) == FYSS_PLAIN;
+    enum fy_scalar_style style = token == NULL ? FYSS_PLAIN : fy_token_scalar_style(token);
+    n->is_plain = style == FYSS_PLAIN;
+    if ((style == FYSS_SINGLE_QUOTED || style == FYSS_DOUBLE_QUOTED) && n->column > 1)
+        n->column--; /* the mark stands behind the quote */
     if (!awaits_key(b)) {
         add_item(b, n);
         return;
@@ -163,21 +167,36 @@ static void on_event(struct builder *b, struct fy_event *e)
     }
 }
 
-static void tell_syntax(struct builder *b, struct fy_parser *parser)
+/* libfyaml's own report quotes the line of the file, which may hold a key: only its first line's message is kept, and
+ * nothing goes to stderr. */
+static void drop_report(struct fy_diag *diag, void *user, const char *text, size_t n)
 {
-    struct fy_diag *diag = fy_parser_get_diag(parser);
+}
+
+static struct fy_diag *new_diag(void)
+{
+    const struct fy_diag_cfg cfg = {.output_fn = drop_report, .level = FYET_ERROR, .module_mask = UINT_MAX};
+    struct fy_diag *diag = fy_diag_create(&cfg);
+    RM_ASSERT(diag != NULL);
+    fy_diag_set_collect_errors(diag, true);
+    return diag;
+}
+
+static void tell_syntax(struct builder *b, struct fy_diag *diag)
+{
     void *at = NULL;
-    struct fy_diag_error *e = diag == NULL ? NULL : fy_diag_errors_iterate(diag, &at);
+    struct fy_diag_error *e = fy_diag_errors_iterate(diag, &at);
     if (e == NULL)
         fault_error(b->log, (struct place){0}, "not well-formed YAML");
     else
         fault_error(b->log, (struct place){(unsigned)e->line, (unsigned)e->column}, "not well-formed YAML: %s", e->msg);
-    fy_diag_unref(diag);
 }
 
 static void build(struct builder *b, struct bytes text)
 {
-    struct fy_parse_cfg cfg = {.flags = FYPCF_QUIET | FYPCF_COLLECT_DIAG | FYPCF_DISABLE_RECYCLING | FYPCF_JSON_NONE |
+    struct fy_diag *diag = new_diag();
+    struct fy_parse_cfg cfg = {.diag = diag,
+                               .flags = FYPCF_QUIET | FYPCF_COLLECT_DIAG | FYPCF_DISABLE_RECYCLING | FYPCF_JSON_NONE |
                                         FYPCF_SLOPPY_FLOW_INDENTATION};
     struct fy_parser *parser = fy_parser_create(&cfg);
     RM_ASSERT(parser != NULL);
@@ -186,7 +205,7 @@ static void build(struct builder *b, struct bytes text)
         struct fy_event *e = fy_parser_parse(parser);
         is_over = e == NULL || e->type == FYET_STREAM_END;
         if (e == NULL) {
-            tell_syntax(b, parser);
+            tell_syntax(b, diag);
             b->failed = true;
         } else {
             on_event(b, e);
@@ -194,6 +213,7 @@ static void build(struct builder *b, struct bytes text)
         fy_parser_event_free(parser, e);
     }
     fy_parser_destroy(parser);
+    fy_diag_destroy(diag);
 }
 
 /* Line and column of an offset, for faults that are found before the parser runs. */

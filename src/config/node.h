@@ -15,6 +15,7 @@ struct node {
     struct bytes raw;         /* as written, quotes and escapes resolved; may stand in messages unless it is a secret */
     struct bytes text;        /* with ${NAME} replaced: never in messages */
     bool is_plain;            /* without quotes */
+    bool is_faulty;           /* its ${…} was told already: take it as not there */
     const char *off_variable; /* NAME of a ${NAME:-} that gave nothing; else NULL */
     /* map and list */
     struct node *first, *last;

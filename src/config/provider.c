@@ -98,6 +98,8 @@ static void read_credential(struct loader *l, struct provider_conf *p, const str
 
 static bool is_text(struct loader *l, const struct provider_conf *p, const char *setting, const struct node *item)
 {
+    if (item->is_faulty)
+        return false;
     if (item->kind == NODE_SCALAR && !node_is_empty(item))
         return true;
     fault_error(&l->log, place_of(item), "\"%s\" of %s: \"%s\" is %s; expected text", setting, p->name,

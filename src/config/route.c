@@ -145,7 +145,7 @@ static void lay_over(struct loader *l, struct layer *layer, const struct node *m
 static const struct provider_conf *find_provider(struct loader *l, struct bytes name, const struct node *at)
 {
     const struct provider_conf *p = config_provider(l->config, name);
-    if (p != NULL)
+    if (p != NULL || at->is_faulty)
         return p;
     bool has_slash = bytes_find_byte(name, '/') != SIZE_MAX;
     fault_error(&l->log, place_of(at), "there is no provider \"%s\"%s", fault_quote(&l->log, at->raw),

@@ -351,6 +351,8 @@ static void read_scalar(const struct settings_reader *r, const struct setting *s
 
 static void read_item(const struct settings_reader *r, const struct setting *s, const struct node *item, void *values)
 {
+    if (item->is_faulty)
+        return;
     switch (s->kind) {
     case SETTING_UNBUILT:
         tell_unbuilt(r, s, item);

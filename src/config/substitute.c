@@ -29,6 +29,7 @@ static void put_variable(struct job *j, struct bytes inside)
     struct bytes name = has_other ? bytes_slice(inside, 0, split) : inside;
     struct bytes other = has_other ? bytes_slice(inside, split + 2, inside.n) : (struct bytes){0};
     if (!is_variable_name(name)) {
+        j->node->is_faulty = true;
         fault_error(j->log, place_of(j->node),
                     "\"${...}\" does not hold the name of a variable; write $$ for a dollar");
         return;
@@ -39,6 +40,7 @@ static void put_variable(struct job *j, struct bytes inside)
         buf_puts(&j->out, value);
         return;
     }
+    j->node->is_faulty |= !has_other;
     if (!has_other)
         fault_error(j->log, place_of(j->node),
                     "the environment variable %s is not set; write ${%s:-} where it may be left out", cname, cname);
@@ -63,6 +65,7 @@ static void replace(struct job *j)
         struct bytes rest = bytes_slice(in, at + 2, in.n);
         size_t end = bytes_find_byte(rest, '}');
         if (end == SIZE_MAX) {
+            j->node->is_faulty = true;
             fault_error(j->log, place_of(j->node), "\"${\" without its \"}\"; write $$ for a dollar");
             return;
         }

@@ -52,8 +52,8 @@ static void design_yaml(void **state)
     assert_string_equal(p->url.path, "/v1");
     assert_string_equal(p->url.authority, "api.openai.com");
     assert_int_equal(p->url.port, 443);
-    assert_true(bytes_is(p->api_key, "sk-secret-1"));
-    assert_true(bytes_is(l.c->providers[1].api_key, "$xsk-secret-1"));
+    assert_true(bytes_is(p->api_key, "sk-hush-1"));
+    assert_true(bytes_is(l.c->providers[1].api_key, "$xsk-hush-1"));
     assert_string_equal(p->vendor, "");
     assert_null(p->ca_file);
     assert_string_equal(l.c->routes[0].links[0].model, "gpt-5.6-sol");
@@ -204,14 +204,14 @@ static void precedence(void **state)
 
 static void scalars_by_the_table(void **state)
 {
-    struct loading l = load_text(WITH(
-        "prices: {\"1.10\": {input: 0.1, output: 0.000001, cache_read: 0}}\n"
-        "limits: {body_bytes: 64M, memory: 1GiB, gate_bytes: 32KiB, event_bytes: 8192}\n"
-        "routes:\n"
-        "- {model: 1.10, order: [a]}\n"
-        "- {model: on, order: [a], keepalive_max_usd_per_day: 0.25}\n"
-        "- {model: no, order: [a], heartbeat_ms: \"500\", keepalive_sec: off}\n"
-        "- {model: \"null\", chain: [{provider: a, model: 0x10}], upstream_stream: off, ttft_budget_ms: ${BUDGET}}\n"));
+    struct loading l = load_text(WITH("prices: {\"1.10\": {input: 0.1, output: 0.000001, cache_read: 0}}\n"
+                                      "limits: {body_bytes: 64M, memory: 1GiB, gate_bytes: 32KiB, event_bytes: 8192}\n"
+                                      "routes:\n"
+                                      "- {model: 1.10, order: [a]}\n"
+                                      "- {model: on, order: [a], keepalive_max_usd_per_day: 0.25}\n"
+                                      "- {model: no, order: [a], heartbeat_ms: \"500\", keepalive_sec: off}\n"
+                                      "- {model: \"null\", chain: [{provider: a, model: 0x10}], upstream_stream: off, "
+                                      "ttft_budget_ms: '${BUDGET}'}\n"));
     assert_string_equal(l.text.p, "");
     assert_string_equal(l.c->routes[0].model, "1.10");
     assert_int_equal(l.c->routes[0].links[0].price->input, 100000);
@@ -286,7 +286,7 @@ static void whole_provider(void **state)
     assert_string_equal(p[0].url.path, "/v1");
     assert_string_equal(p[0].vendor, "together");
     assert_int_equal(p[0].n_headers, 2);
-    assert_string_equal(p[0].headers[1].value, "Bearer sk-secret-1");
+    assert_string_equal(p[0].headers[1].value, "Bearer sk-hush-1");
     assert_true(p[1].is_off && p[2].is_off && p[3].is_off && !p[0].is_off && !p[4].is_off);
     assert_string_equal(p[1].off_variable, "NOT_SET");
     assert_string_equal(p[2].off_variable, "EMPTY");
@@ -296,7 +296,7 @@ static void whole_provider(void **state)
     assert_string_equal(l.c->routes[0].links[0].price->version, "book-1");
     assert_ptr_not_equal(l.c->routes[0].links[0].price, &loading_cheap); /* the snapshot's own copy */
     assert_non_null(strstr(l.text.p, "warning: provider off is off: NOT_SET is not set"));
-    assert_null(strstr(l.text.p, "secret"));
+    assert_null(strstr(l.text.p, "hush"));
     loading_fini(&l);
 }
 

@@ -27,7 +27,7 @@ static void all_at_once(void **state)
         "/etc/rm/ringmain.yaml:4:77: error: the environment variable NOPE is not set; write ${NOPE:-} where it may be "
         "left "
         "out\n"
-        "/etc/rm/ringmain.yaml:5:38: error: \"base_url\" of backup does not begin with https:// or http://\n"
+        "/etc/rm/ringmain.yaml:5:39: error: \"base_url\" of backup does not begin with https:// or http://\n"
         "/etc/rm/ringmain.yaml:8:21: error: there is no provider \"bakup\"; did you mean \"backup\"?\n"
         "/etc/rm/ringmain.yaml:9:21: error: \"ttft_budget_ms\" is \"2s\"; expected a whole number of milliseconds from "
         "10 to "
@@ -164,13 +164,13 @@ static void providers(void **state)
     expect_fault(PROVIDER("api_key_file: open.txt"), "warning: \"api_key_file\" of a: everyone");
     expect_fault(PROVIDER("headers: {Host: x}"), "\"Host\" is the gateway's own");
     expect_fault(PROVIDER("headers: {\"a b\": x}"), "is not the name of a header");
-    expect_fault(PROVIDER("headers: {a: \"x\\ny-secret\"}"), "the value of \"a\" holds a control character");
+    expect_fault(PROVIDER("headers: {a: \"x\\ny-hush\"}"), "the value of \"a\" holds a control character");
     expect_fault(PROVIDER("models: {a: [b]}"), "\"models\" of a: \"a\" is a list; expected text");
     expect_fault(PROVIDER("ca_file: nope.pem"), "\"nope.pem\" cannot be read");
     expect_fault(PROVIDER("ca_file: ca.pem"), "does nothing: base_url is http://");
-    expect_fault("providers: {a: {dialect: openai, base_url: \"https://u:secret@h\"}}\n" ROUTE,
+    expect_fault("providers: {a: {dialect: openai, base_url: \"https://u:hush@h\"}}\n" ROUTE,
                  "holds a user name or password");
-    expect_fault("providers: {a: {dialect: openai, base_url: \"https://h/v1?key=secret\"}}\n" ROUTE, "has a query");
+    expect_fault("providers: {a: {dialect: openai, base_url: \"https://h/v1?key=hush\"}}\n" ROUTE, "has a query");
     expect_fault("providers: {a: {dialect: openai, base_url: \"https://h/v1/chat/completions\"}}\n" ROUTE,
                  "names an endpoint");
 }
@@ -184,7 +184,7 @@ static void listeners(void **state)
     expect_fault("listen: example.com:80\n" WITH(ROUTE), "\"listen\": expected address:port");
     expect_fault("admin: 0.0.0.0:81\n" WITH(ROUTE), "has no \"secret_sha256\"");
     expect_fault("admin: {listen: '0.0.0.0:81'}\n" WITH(ROUTE), "has no \"secret_sha256\"");
-    expect_fault("admin: {secret_sha256: my-secret}\n" WITH(ROUTE), "is not 64 hexadecimal digits");
+    expect_fault("admin: {secret_sha256: my-hush}\n" WITH(ROUTE), "is not 64 hexadecimal digits");
     expect_fault("admin: 127.0.0.1:8080\n" WITH(ROUTE), "are the same address");
     expect_fault("admin: [x]\n" WITH(ROUTE), "admin is a list; expected a map");
 }
@@ -226,10 +226,10 @@ static void secrets_stay_secret(void **state)
         "providers:\n  a: {dialect: \"${KEY}\", base_url: \"${KEY}\", api_key: \"${KEY} x\", vendor: \"${KEY}\",\n"
         "      headers: {\"x-a\": \"${KEY}\\n\"}, models: {\"b\": \"${KEY}\"}}\n"
         "listen: \"${KEY}\"\nadmin: \"${KEY}\"\nworkers: \"${KEY}\"\nledger: \"${KEY}\"\n"
-        "client_keys: [{name: \"${KEY} x\", sha256: sk-secret-9}]\n"
+        "client_keys: [{name: \"${KEY} x\", sha256: sk-hush-9}]\n"
         "routes: [{model: \"${KEY}\", order: [\"${KEY}\"], retries: \"${KEY}\", failover_on: [\"${KEY}\"]}]\n",
         "error");
-    expect_fault("providers: {a: {dialect: openai, base_url: 'http://h', api_key: \"sk secret\"}}\n" ROUTE,
+    expect_fault("providers: {a: {dialect: openai, base_url: 'http://h', api_key: \"sk hush\"}}\n" ROUTE,
                  "holds a space");
 }
 
