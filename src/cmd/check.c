@@ -1,0 +1,252 @@
+/* ringmain check: all faults of a configuration at once, and what it would serve. */
+#include "base/buf.h"
+#include "cmd/cmd.h"
+#include "cmd/load.h"
+#include "codec/json_write.h"
+
+#include <getopt.h>
+#include <stdio.h>
+
+enum { ROUTES_SHOWN = 12, LINKS_SHOWN = 8 };
+
+struct check_options {
+    const char *path;
+    bool is_json;
+};
+
+static void usage(FILE *to)
+{
+    fputs("usage: ringmain check [-c FILE] [--json]\n"
+          "\n"
+          "Reads a configuration as `serve` would and tells every fault at once, with line and column.\n"
+          "\n"
+          "  -c, --config FILE    configuration (default ringmain.yaml)\n"
+          "  --json               faults and routes as one JSON object\n"
+          "  -h, --help           this text\n"
+          "\n"
+          "Exit code: 0 fine (there may be warnings), 1 errors, 2 usage.\n",
+          to);
+}
+
+/* ---- for people ---- */
+
+/* Pico-dollars a token are millionths of a dollar per million tokens; trailing zeros are left out. */
+static void put_rate(struct buf *out, int64_t rate)
+{
+    if (rate < 0) {
+        buf_puts(out, "?");
+        return;
+    }
+    size_t from = out->n;
+    buf_printf(out, "%lld.%06lld", (long long)(rate / 1000000), (long long)(rate % 1000000));
+    while (out->n > from && out->p[out->n - 1] == '0')
+        out->n--;
+    if (out->p[out->n - 1] == '.')
+        out->n--;
+}
+
+static void put_link(struct buf *out, const struct link_conf *link, bool is_last)
+{
+    buf_printf(out, "    %u. %s/%s", (unsigned)link->index + 1, link->provider->name, link->model);
+    if (link->provider->is_off)
+        buf_printf(out, "  off (%s is not set)", link->provider->off_variable);
+    else if (is_last)
+        buf_puts(out, "  until the deadline");
+    else
+        buf_printf(out, "  first token within %u ms", link->ttft_budget_ms);
+    if (link->price == NULL) {
+        buf_puts(out, ", price unknown\n");
+        return;
+    }
+    buf_puts(out, ", ");
+    put_rate(out, link->price->input);
+    buf_puts(out, " in, ");
+    put_rate(out, link->price->output);
+    buf_puts(out, " out USD per million tokens\n");
+}
+
+static void put_route(struct buf *out, const struct route_conf *r)
+{
+    buf_printf(out, "  %s  (deadline %u ms", r->model, r->deadline_ms);
+    if (r->keepalive_sec > 0)
+        buf_printf(out, ", standbys kept warm every %u s", r->keepalive_sec);
+    buf_puts(out, r->breaker.is_off ? ", breaker off)\n" : ")\n");
+    for (size_t i = 0; i < r->n_links && i < LINKS_SHOWN; i++)
+        put_link(out, &r->links[i], i + 1 == r->n_links);
+    if (r->n_links > LINKS_SHOWN)
+        buf_printf(out, "    and %zu more links\n", r->n_links - LINKS_SHOWN);
+}
+
+static void put_summary(struct buf *out, const struct config *c, const struct check_options *o, size_t n_warnings)
+{
+    buf_printf(out, "%s: fine", o->path);
+    if (n_warnings > 0)
+        buf_printf(out, ", %zu warning%s", n_warnings, n_warnings == 1 ? "" : "s");
+    buf_printf(out, "\n\nlisten   %s, ", c->listen);
+    if (c->n_keys == 0)
+        buf_puts(out, "no client keys");
+    else
+        buf_printf(out, "%zu client key%s", c->n_keys, c->n_keys == 1 ? "" : "s");
+    buf_printf(out, "\nadmin    %s\nledger   %s\nworkers  %u\n\n%zu route%s\n",
+               c->admin_listen[0] != '\0' ? c->admin_listen : "off", c->ledger[0] != '\0' ? c->ledger : "off",
+               c->workers, c->n_routes, c->n_routes == 1 ? "" : "s");
+    for (size_t i = 0; i < c->n_routes && i < ROUTES_SHOWN; i++)
+        put_route(out, &c->routes[i]);
+    if (c->n_routes > ROUTES_SHOWN)
+        buf_printf(out, "  and %zu more\n", c->n_routes - ROUTES_SHOWN);
+}
+
+/* ---- for programs ---- */
+
+static void write_faults(struct json_writer *w, const struct config_faults *f)
+{
+    jw_key(w, "faults");
+    jw_array(w);
+    for (size_t i = 0; i < f->n; i++) {
+        const struct config_fault *x = &f->v[i];
+        jw_object(w);
+        jw_key(w, "severity");
+        jw_cstr(w, x->is_warning ? "warning" : "error");
+        jw_key(w, "file");
+        jw_cstr(w, x->file);
+        jw_key(w, "line");
+        jw_uint(w, x->line);
+        jw_key(w, "column");
+        jw_uint(w, x->column);
+        jw_key(w, "message");
+        jw_cstr(w, x->message);
+        jw_end(w);
+    }
+    jw_end(w);
+}
+
+static void write_rate(struct json_writer *w, const char *name, int64_t rate)
+{
+    struct buf text = {0};
+    jw_key(w, name);
+    if (rate < 0) {
+        jw_null(w);
+        return;
+    }
+    put_rate(&text, rate);
+    jw_string(w, buf_bytes(&text));
+    buf_fini(&text);
+}
+
+static void write_link(struct json_writer *w, const struct link_conf *link)
+{
+    jw_object(w);
+    jw_key(w, "provider");
+    jw_cstr(w, link->provider->name);
+    jw_key(w, "model");
+    jw_cstr(w, link->model);
+    jw_key(w, "off");
+    jw_bool(w, link->provider->is_off);
+    jw_key(w, "ttft_budget_ms");
+    jw_uint(w, link->ttft_budget_ms);
+    jw_key(w, "price");
+    if (link->price == NULL) {
+        jw_null(w);
+    } else {
+        jw_object(w);
+        write_rate(w, "input", link->price->input);
+        write_rate(w, "output", link->price->output);
+        jw_key(w, "version");
+        jw_cstr(w, link->price->version);
+        jw_end(w);
+    }
+    jw_end(w);
+}
+
+static void write_routes(struct json_writer *w, const struct config *c)
+{
+    jw_key(w, "routes");
+    jw_array(w);
+    for (size_t i = 0; c != NULL && i < c->n_routes; i++) {
+        jw_object(w);
+        jw_key(w, "model");
+        jw_cstr(w, c->routes[i].model);
+        jw_key(w, "links");
+        jw_array(w);
+        for (size_t k = 0; k < c->routes[i].n_links; k++)
+            write_link(w, &c->routes[i].links[k]);
+        jw_end(w);
+        jw_end(w);
+    }
+    jw_end(w);
+}
+
+static void put_json(struct buf *out, const struct config *c, const struct check_options *o,
+                     const struct config_faults *f)
+{
+    struct json_writer w;
+    jw_init(&w, out);
+    jw_object(&w);
+    jw_key(&w, "file");
+    jw_cstr(&w, o->path);
+    jw_key(&w, "ok");
+    jw_bool(&w, c != NULL);
+    jw_key(&w, "errors");
+    jw_uint(&w, f->n_errors);
+    jw_key(&w, "warnings");
+    jw_uint(&w, f->n - (f->n_errors < f->n ? f->n_errors : f->n));
+    write_faults(&w, f);
+    write_routes(&w, c);
+    jw_end(&w);
+    buf_putc(out, '\n');
+}
+
+/* ---- */
+
+/* 0 = go on; else the exit code + 1. */
+static int read_options(int argc, char **argv, struct check_options *o)
+{
+    static const struct option options[] = {{"config", required_argument, NULL, 'c'},
+                                            {"json", no_argument, NULL, 'j'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    int option;
+    while ((option = getopt_long(argc, argv, "c:h", options, NULL)) != -1) {
+        if (option == 'c') {
+            o->path = optarg;
+        } else if (option == 'j') {
+            o->is_json = true;
+        } else {
+            usage(option == 'h' ? stdout : stderr);
+            return option == 'h' ? 1 : 3;
+        }
+    }
+    if (optind < argc) {
+        usage(stderr);
+        return 3;
+    }
+    return 0;
+}
+
+int cmd_check(int argc, char **argv)
+{
+    struct check_options o = {.path = "ringmain.yaml"};
+    int stop = read_options(argc, argv, &o);
+    if (stop != 0)
+        return stop - 1;
+    struct config *c = NULL;
+    struct config_faults faults = {0};
+    struct buf out = {0}, told = {0};
+    enum err err = config_load_file(o.path, &faults, &c);
+    if (o.is_json) {
+        put_json(&out, c, &o, &faults);
+    } else {
+        config_faults_text(&faults, &told);
+        if (c != NULL)
+            put_summary(&out, c, &o, faults.n);
+        else
+            buf_printf(&told, "%s: %zu error%s\n", o.path, faults.n_errors, faults.n_errors == 1 ? "" : "s");
+    }
+    fputs(buf_cstr(&told), stderr);
+    fputs(buf_cstr(&out), stdout);
+    buf_fini(&told);
+    buf_fini(&out);
+    config_faults_fini(&faults);
+    config_unref(c);
+    return err == ERR_OK ? 0 : 1;
+}
