@@ -1,0 +1,388 @@
+/* From a provider's output to the client's bytes: relayed, translated, held back, ended, and gone wrong. */
+#include "front_world.h"
+
+#include "model/event.h"
+
+#define KEY "x-api-key: team-a\r\n"
+#define FIRST "data: {\"id\":\"c1\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\"}}]}\n\n"
+#define TOKEN "data: {\"id\":\"c1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"}}]}\n\n"
+#define DONE "data: [DONE]\n\n"
+
+static struct attempt_record attempts[] = {{.n = 1,
+                                            .outcome = OUTCOME_RATE_LIMITED,
+                                            .is_started = true,
+                                            .status = 429,
+                                            .provider = "providerA",
+                                            .model = "llama-3.3-70b-instruct",
+                                            .start_us = 0,
+                                            .ttft_us = -1,
+                                            .total_us = 12000},
+                                           {.n = 2,
+                                            .is_started = true,
+                                            .provider = "providerB",
+                                            .model = "llama-3.3-70b-instruct",
+                                            .start_us = 12000,
+                                            .ttft_us = 352000,
+                                            .total_us = -1}};
+static struct request_record record = {.n_attempts = 2,
+                                       .n_started = 2,
+                                       .attempts = attempts,
+                                       .adjusted = "max_tokens=8192",
+                                       .cost_nusd = 12345678901,
+                                       .key = "",
+                                       .route = "flagship"};
+#define TRAIL                                                                           \
+    "x-ringmain-trail: providerA/llama-3.3-70b-instruct;rate_limited;status=429;12ms, " \
+    "providerB/llama-3.3-70b-instruct;ok;ttft=340ms\r\n"
+
+static void call_chat(struct front_world *w, bool is_stream)
+{
+    front_world_send(w, "POST /v1/chat/completions", KEY,
+                     is_stream ? "{\"model\":\"flagship\",\"stream\":true,\"messages\":[]}"
+                               : "{\"model\":\"flagship\",\"messages\":[]}");
+    assert_non_null(w->call);
+}
+
+static void call_messages(struct front_world *w)
+{
+    front_world_send(w, "POST /v1/messages", KEY,
+                     "{\"model\":\"flagship\",\"max_tokens\":9,\"stream\":true,\"messages\":[]}");
+    assert_non_null(w->call);
+}
+
+static struct draft *draft_from(struct front_world *w, const char *target)
+{
+    struct draft_options o = {.target = dialect_by_name(bytes_of(target)),
+                              .upstream_is_stream = true,
+                              .provider = "providerB",
+                              .model = "upstream-model",
+                              .gate_bytes = 1000,
+                              .wall_ms = 1800000000000};
+    return draft_new(w->call, &o);
+}
+
+static uint32_t put(struct draft *d, const char *raw, bool is_stream, const struct event *v, size_t n)
+{
+    struct draft_input in = {.raw = bytes_of(raw), .raw_is_stream = is_stream, .v = v, .n = n};
+    uint32_t made = 0;
+    assert_true(draft_put(d, &in, &made));
+    return made;
+}
+
+static const struct event start_event = {.kind = EVENT_START, .id = {"c1", 2}, .text = {"m1", 2}};
+static const struct event token_event = {.kind = EVENT_TEXT, .is_token = true, .text = {"Hi", 2}, .text_bytes = 2};
+static const struct event done_event = {.kind = EVENT_DONE};
+
+static void finish(struct front_world *w, struct draft *d)
+{
+    w->call = NULL;
+    draft_end(d, &record);
+    draft_free(d);
+    front_world_settle(w);
+}
+
+static void commit_now(struct front_world *w, struct draft *d)
+{
+    draft_commit(d, &record);
+    draft_flush(d);
+    front_world_settle(w);
+}
+
+static void test_relays_a_stream_byte_for_byte(void **state)
+{
+    struct front_world *w = *state;
+    call_chat(w, true);
+    struct draft *d = draft_from(w, "openai");
+    struct field provider_fields[] = {{BYTES("X-Request-Id"), BYTES("up-1")},
+                                      {BYTES("openai-organization"), BYTES("org-secret")},
+                                      {BYTES("x-ratelimit-remaining-requests"), BYTES("7")},
+                                      {BYTES("set-cookie"), BYTES("a=b")}};
+    struct fields fields = {provider_fields, RM_COUNTOF(provider_fields)};
+    draft_set_fields(d, &fields);
+    assert_int_equal(put(d, ": queued\n\n", true, NULL, 0), 0);
+    assert_int_equal(put(d, FIRST, true, &start_event, 1), strlen(FIRST));
+    assert_int_equal(put(d, TOKEN, true, &token_event, 1), strlen(TOKEN));
+    front_world_settle(w);
+    assert_int_equal(w->got.n, 0); /* nothing before commit */
+    assert_int_equal(draft_status(d), 0);
+    commit_now(w, d);
+    assert_int_equal(draft_status(d), 200);
+    assert_true(front_world_has(w, "HTTP/1.1 200 OK\r\n"));
+    assert_true(front_world_has(w, "content-type: text/event-stream; charset=utf-8\r\n"));
+    assert_true(front_world_has(w, "cache-control: no-cache\r\nx-accel-buffering: no\r\n"));
+    assert_true(front_world_has(w, "x-ringmain-request-id: req_"));
+    assert_true(front_world_has(w, "x-ringmain-provider: providerB\r\nx-ringmain-model: upstream-model\r\n" TRAIL));
+    assert_true(front_world_has(w, "x-ringmain-attempts: 2\r\nx-ringmain-adjusted: max_tokens=8192\r\n"));
+    assert_true(front_world_has(w, ": up-1\r\n"));
+    assert_true(front_world_has(w, ": 7\r\n"));
+    assert_false(front_world_has(w, "org-secret"));
+    assert_false(front_world_has(w, "a=b"));
+    assert_false(front_world_has(w, "cost"));
+    assert_int_equal(put(d, ": keep-alive\n\n", true, NULL, 0), 14);
+    draft_flush(d);
+    assert_int_equal(put(d, DONE, true, &done_event, 1), strlen(DONE));
+    draft_flush(d);
+    finish(w, d);
+    assert_string_equal(front_world_body(w), FIRST TOKEN ": keep-alive\n\n" DONE "<end>");
+}
+
+static void test_strips_and_drops(void **state)
+{
+    struct front_world *w = *state;
+    call_chat(w, true);
+    struct draft *d = draft_from(w, "openai");
+    uint32_t n = 0;
+    struct draft_input in = {
+        .raw = BYTES("data: {\"a\":1,\"usage\":null}\n\n"), .raw_is_stream = true, .strip_at = 12, .strip_end = 25};
+    in.v = &token_event;
+    in.n = 1;
+    assert_true(draft_put(d, &in, &n));
+    assert_int_equal(n, in.raw.n - 13);
+    commit_now(w, d);
+    assert_true(draft_put(d, &in, &n));
+    draft_flush(d);
+    in.is_dropped = true;
+    assert_true(draft_put(d, &in, &n));
+    assert_int_equal(n, 0);
+    draft_flush(d);
+    put(d, DONE, true, &done_event, 1);
+    finish(w, d);
+    assert_string_equal(front_world_body(w), "data: {\"a\":1}\n\ndata: {\"a\":1}\n\n" DONE "<end>");
+}
+
+static void test_owes_the_terminal_marker(void **state)
+{
+    struct front_world *w = *state;
+    call_chat(w, true);
+    struct draft *d = draft_from(w, "openai");
+    put(d, "data: {\"x\":1}\n", true, &token_event, 1); /* its empty line is missing too */
+    commit_now(w, d);
+    finish(w, d);
+    assert_string_equal(front_world_body(w), "data: {\"x\":1}\n\n\n" DONE "<end>");
+}
+
+static void test_gate_is_bounded(void **state)
+{
+    struct front_world *w = *state;
+    char big[2000] = {0};
+    memset(big, 'x', sizeof big - 3);
+    memcpy(big + sizeof big - 3, "\n\n", 2);
+    call_chat(w, true);
+    struct draft *d = draft_from(w, "openai");
+    uint32_t n = 0;
+    struct draft_input in = {.raw = bytes_of(big), .raw_is_stream = true, .v = &start_event, .n = 1};
+    assert_false(draft_put(d, &in, &n));
+    draft_free(d);
+    d = draft_from(w, "openai");
+    in.v = &token_event; /* the gate opens at once: nothing to bound */
+    assert_true(draft_put(d, &in, &n));
+    draft_free(d);
+    front_world_hang_up(w);
+    assert_int_equal(w->n_gone, 1);
+}
+
+static void test_translates_a_stream(void **state)
+{
+    struct front_world *w = *state;
+    struct event finish_event = {.kind = EVENT_FINISH, .reason = FINISH_STOP};
+    call_messages(w);
+    struct draft *d = draft_from(w, "openai");
+    put(d, FIRST, true, &start_event, 1);
+    put(d, TOKEN, true, &token_event, 1);
+    commit_now(w, d);
+    put(d, "data: {}\n\n", true, &finish_event, 1);
+    draft_flush(d);
+    put(d, DONE, true, &done_event, 1);
+    draft_flush(d);
+    finish(w, d);
+    const char *body = front_world_body(w);
+    assert_non_null(strstr(body, "event: message_start\n"));
+    assert_non_null(strstr(body, "\"text\":\"Hi\""));
+    assert_non_null(strstr(body, "event: message_stop\n"));
+    assert_null(strstr(body, "[DONE]"));
+    assert_string_equal(strstr(body, "event: message_stop\n"),
+                        "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n<end>");
+}
+
+static void test_keeps_a_whole_answer_as_it_is(void **state)
+{
+    struct front_world *w = *state;
+    const char *json = "{ \"id\" : \"c1\",\n \"choices\" : [] , \"odd\":1e2}\n";
+    call_chat(w, false);
+    struct draft *d = draft_from(w, "openai");
+    put(d, json, false, &token_event, 1);
+    draft_commit(d, &record);
+    draft_flush(d);
+    front_world_settle(w);
+    assert_int_equal(w->got.n, 0); /* a whole answer goes at its end */
+    finish(w, d);
+    assert_true(front_world_has(w, "content-type: application/json\r\n"));
+    assert_true(front_world_has(w, "x-ringmain-cost-usd: 12.345678901\r\n"));
+    assert_false(front_world_has(w, "x-accel-buffering"));
+    assert_string_equal(front_world_body(w), json);
+}
+
+static void test_assembles_a_stream(void **state)
+{
+    struct front_world *w = *state;
+    struct event finish_event = {.kind = EVENT_FINISH, .reason = FINISH_STOP};
+    call_chat(w, false);
+    struct draft *d = draft_from(w, "openai");
+    put(d, ": wait\n\n", true, NULL, 0);
+    put(d, FIRST, true, &start_event, 1);
+    put(d, TOKEN, true, &token_event, 1);
+    put(d, TOKEN, true, &finish_event, 1);
+    put(d, DONE, true, &done_event, 1);
+    draft_commit(d, &record);
+    finish(w, d);
+    const char *body = front_world_body(w);
+    assert_non_null(strstr(body, "\"content\":\"Hi\""));
+    assert_non_null(strstr(body, "\"object\":\"chat.completion\""));
+    assert_null(strstr(body, "data:"));
+}
+
+static void test_streams_a_whole_answer(void **state)
+{
+    struct front_world *w = *state;
+    struct event v[] = {start_event, token_event, {.kind = EVENT_FINISH, .reason = FINISH_STOP}, done_event};
+    call_chat(w, true);
+    struct draft *d = draft_from(w, "openai");
+    put(d, "{\"choices\":[]}", false, v, RM_COUNTOF(v));
+    commit_now(w, d);
+    finish(w, d);
+    const char *body = front_world_body(w);
+    assert_non_null(strstr(body, "\"content\":\"Hi\""));
+    assert_non_null(strstr(body, DONE "<end>"));
+}
+
+static struct answer_error red(void)
+{
+    return (struct answer_error){.status = 503,
+                                 .openai_type = "upstream_unavailable",
+                                 .openai_code = "all_providers_unavailable",
+                                 .anthropic_type = "overloaded_error",
+                                 .message = BYTES("none could answer"),
+                                 .retry_after_ms = 7001};
+}
+
+static void test_error_answer(void **state)
+{
+    struct front_world *w = *state;
+    struct answer_error e = red();
+    call_chat(w, false);
+    call_answer_error(w->call, &e, &record, true);
+    front_world_settle(w);
+    assert_true(front_world_has(w, "HTTP/1.1 503 "));
+    assert_true(front_world_has(w, "retry-after: 8\r\nx-should-retry: false\r\n"));
+    assert_true(front_world_has(w, TRAIL));
+    assert_true(front_world_has(w, "x-ringmain-cost-usd: 12.345678901\r\n"));
+    assert_true(front_world_has(w, "\"code\":\"all_providers_unavailable\""));
+    e.retry_after_ms = 0;
+    call_chat(w, true);
+    call_answer_error(w->call, &e, &record, false);
+    front_world_settle(w);
+    assert_true(front_world_has(w, "retry-after: 1\r\n"));
+    assert_false(front_world_has(w, "x-should-retry"));
+    assert_false(front_world_has(w, "cost"));
+}
+
+static void test_error_in_stream(void **state)
+{
+    struct front_world *w = *state;
+    struct answer_error e = red();
+    call_chat(w, true);
+    struct draft *d = draft_from(w, "openai");
+    put(d, TOKEN, true, &token_event, 1);
+    commit_now(w, d);
+    call_error_in_stream(w->call, &e);
+    draft_free(d);
+    front_world_settle(w);
+    const char *body = front_world_body(w);
+    assert_int_equal(strncmp(body, TOKEN "data: {\"error\":", strlen(TOKEN "data: {\"error\":")), 0);
+    assert_null(strstr(body, "[DONE]"));
+    assert_non_null(strstr(body, "}\n\n<end>"));
+}
+
+static void test_heartbeat(void **state)
+{
+    struct front_world *w = *state;
+    struct answer_error e = red();
+    call_chat(w, false);
+    call_heartbeat(w->call, &record);
+    front_world_settle(w);
+    assert_int_equal(w->got.n, 0);
+    call_answer_error(w->call, &e, &record, false);
+    front_world_settle(w);
+    call_messages(w);
+    call_heartbeat(w->call, &record);
+    call_heartbeat(w->call, &record);
+    front_world_settle(w);
+    assert_true(front_world_has(w, "HTTP/1.1 200 OK\r\n"));
+    call_answer_error(w->call, &e, &record, false); /* all red after the head: told inside */
+    front_world_settle(w);
+    const char *body = front_world_body(w);
+    const char *begin = ": ringmain\n\n: ringmain\n\nevent: error\ndata: {\"type\":\"error\"";
+    assert_int_equal(strncmp(body, begin, strlen(begin)), 0);
+    assert_null(strstr(body, "message_stop"));
+}
+
+static void test_trail(void **state)
+{
+    struct attempt_record v[] = {
+        {.outcome = OUTCOME_SKIPPED_OPEN, .provider = "a", .model = "x y;z,é", .total_us = 5000},
+        {.outcome = OUTCOME_TTFT_TIMEOUT,
+         .is_started = true,
+         .provider = "b",
+         .model = "org/m",
+         .start_us = 1000,
+         .total_us = 2001400},
+        {.outcome = OUTCOME_OK,
+         .is_started = true,
+         .provider = "c",
+         .model = "m",
+         .start_us = 2000000,
+         .ttft_us = -1,
+         .total_us = 2500600}};
+    struct request_record rec = {.attempts = v, .n_attempts = RM_COUNTOF(v)};
+    struct buf out = {0};
+    trail_text(&rec, &out);
+    assert_string_equal(buf_cstr(&out),
+                        "a/x%20y%3Bz%2C%C3%A9;skipped_open, b/org/m;ttft_timeout;2000ms, c/m;ok;ttft=501ms");
+    buf_fini(&out);
+}
+
+static void test_trail_is_bounded(void **state)
+{
+    static struct attempt_record v[200];
+    for (size_t i = 0; i < RM_COUNTOF(v); i++)
+        v[i] = (struct attempt_record){
+            .outcome = OUTCOME_SKIPPED_BUSY, .provider = "provider-with-a-name", .model = "model-with-a-name"};
+    struct request_record rec = {.attempts = v, .n_attempts = RM_COUNTOF(v)};
+    struct buf out = {0};
+    trail_text(&rec, &out);
+    assert_in_range(out.n, 3900, 4096);
+    assert_true(bytes_ends_with(buf_bytes(&out), BYTES(";skipped_busy")));
+    buf_fini(&out);
+}
+
+#define WITH(f) cmocka_unit_test_setup_teardown(f, front_world_set_up, front_world_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH(test_relays_a_stream_byte_for_byte),
+        WITH(test_strips_and_drops),
+        WITH(test_owes_the_terminal_marker),
+        WITH(test_gate_is_bounded),
+        WITH(test_translates_a_stream),
+        WITH(test_keeps_a_whole_answer_as_it_is),
+        WITH(test_assembles_a_stream),
+        WITH(test_streams_a_whole_answer),
+        WITH(test_error_answer),
+        WITH(test_error_in_stream),
+        WITH(test_heartbeat),
+        cmocka_unit_test(test_trail),
+        cmocka_unit_test(test_trail_is_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
