@@ -1,7 +1,7 @@
 /* The admin listener: its own thread with its own loop. /metrics, /api/requests, /api/requests/{id}, /api/health.
  *
- * Without a secret: loopback only, GET and HEAD only, Host must be a loopback name, no CORS headers. With one: every path needs
- * `Authorization: Bearer SECRET`. */
+ * Without a secret: loopback only, GET and HEAD only, Host must be a loopback name, no CORS headers. With one: every
+ * path needs `Authorization: Bearer SECRET`. */
 #ifndef RM_PANEL_PANEL_H
 #define RM_PANEL_PANEL_H
 
@@ -11,10 +11,10 @@
 struct panel;
 
 struct panel_options {
-    const char *listen;       /* "127.0.0.1:8081" */
+    const char *listen; /* "127.0.0.1:8081" */
     bool has_secret;
     unsigned char secret_sha256[32];
-    const char *ledger_path;  /* "" = no ledger: /api/requests answers 404 with a sentence */
+    const char *ledger_path;                     /* "" = no ledger: /api/requests answers 404 with a sentence */
     void (*health)(struct buf *out, void *arg);  /* JSON object; called on the panel's thread */
     void (*metrics)(struct buf *out, void *arg); /* Prometheus text; the same */
     void *arg;
