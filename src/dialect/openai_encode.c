@@ -356,19 +356,20 @@ static void write_tools(struct json_writer *w, struct encoder *e, uint16_t choic
 static void write_annotations(struct json_writer *w, struct encoder *e, uint16_t choice)
 {
     struct openai_out *s = e->state;
-    bool is_open = false;
-    for (const struct draft_block *b = s->draft.first; b != NULL; b = b->next) {
-        if (b->kind != EVENT_CITATION || b->choice != choice)
-            continue;
-        if (!is_open) {
-            jw_key(w, "annotations");
-            jw_array(w);
-            is_open = true;
-        }
-        write_annotation(w, rope_text(&b->text, &e->keep), 0, &e->keep);
+    struct buf list = {0};
+    struct json_writer l;
+    jw_init(&l, &list);
+    jw_array(&l);
+    for (const struct draft_block *b = s->draft.first; b != NULL; b = b->next)
+        if (b->kind == EVENT_CITATION && b->choice == choice)
+            write_annotation(&l, rope_text(&b->text, &e->keep), 0, &e->keep);
+    bool is_empty = list.n == 1;
+    jw_end(&l);
+    if (!is_empty) {
+        jw_key(w, "annotations");
+        jw_raw(w, buf_bytes(&list));
     }
-    if (is_open)
-        jw_end(w);
+    buf_fini(&list);
 }
 
 static void write_message(struct json_writer *w, struct encoder *e, uint16_t choice)
