@@ -357,7 +357,8 @@ static void use_input(struct server_conn *c)
 
 /* ---- reading ---- */
 
-/* Room to read into: *b is the buffer that grows. 0 = no more is taken now. */
+/* Room to read into: *b is the buffer that grows. 0 = no more is taken now. A body's last read asks for one byte more
+ * than there should be: its being short says that the socket is empty, without another call. */
 static size_t room(struct server_conn *c, struct buf **b)
 {
     *b = &c->in;
@@ -366,7 +367,7 @@ static size_t room(struct server_conn *c, struct buf **b)
             return BODY_READ_BYTES / 4;
         uint64_t left = c->inbound.head.content_length - c->body.n;
         *b = &c->body;
-        return left < BODY_READ_BYTES ? (size_t)left : BODY_READ_BYTES;
+        return left < BODY_READ_BYTES ? (size_t)left + 1 : BODY_READ_BYTES;
     }
     if (c->sm.state == CONN_IDLE || c->sm.state == CONN_HEAD)
         return READ_BYTES;
@@ -375,7 +376,12 @@ static size_t room(struct server_conn *c, struct buf **b)
 
 static void after_body_read(struct server_conn *c)
 {
-    if (admit_body(c) && c->body.n == c->inbound.head.content_length)
+    uint64_t length = c->inbound.head.content_length;
+    if (c->body.n > length) { /* the next request has begun */
+        (void)buf_put(&c->in, bytes_slice(buf_bytes(&c->body), (size_t)length, c->body.n));
+        c->body.n = (size_t)length;
+    }
+    if (admit_body(c) && c->body.n == length)
         hand_over(c);
 }
 
