@@ -12,7 +12,7 @@
 #include "codec/json_tree.h"
 #include "codec/json_write.h"
 #include "dialect/anthropic_usage.h"
-#include "dialect/draft.h"
+#include "dialect/transcript.h"
 
 enum { INPUT_DEPTH = 128 };
 
@@ -23,7 +23,7 @@ struct balance {
 };
 
 struct anthropic_out {
-    struct draft draft; /* whole: everything; stream: head and end, and what waits */
+    struct transcript draft; /* whole: everything; stream: head and end, and what waits */
     bool is_started, is_ended;
     unsigned n_blocks;    /* begun so far: the index of the next one */
     enum event_kind open; /* kind of the open block; EVENT_OTHER = none */
@@ -36,7 +36,7 @@ struct anthropic_out {
 static void init(struct encoder *e)
 {
     struct anthropic_out *s = ARENA_NEW(&e->keep, struct anthropic_out);
-    draft_init(&s->draft);
+    transcript_init(&s->draft);
     s->open = EVENT_OTHER;
     e->state = s;
 }
@@ -85,9 +85,9 @@ static struct bytes tool_id(struct encoder *e, struct bytes id, uint16_t tool)
     return made;
 }
 
-static void write_stop(struct json_writer *w, const struct draft *d)
+static void write_stop(struct json_writer *w, const struct transcript *d)
 {
-    enum finish_reason r = draft_reason(d, 0);
+    enum finish_reason r = transcript_reason(d, 0);
     jw_key(w, "stop_reason");
     jw_cstr(w, stop_word(r));
     jw_key(w, "stop_sequence");
@@ -127,10 +127,10 @@ static void start_message(struct encoder *e, struct buf *out)
     open_event(&w, "message_start", out);
     jw_key(&w, "message");
     jw_object(&w);
-    key_string(&w, "id", draft_id(&s->draft, &e->o, "msg_", &e->keep));
+    key_string(&w, "id", transcript_id(&s->draft, &e->o, "msg_", &e->keep));
     key_string(&w, "type", BYTES("message"));
     key_string(&w, "role", BYTES("assistant"));
-    key_string(&w, "model", draft_model(&s->draft, &e->o));
+    key_string(&w, "model", transcript_model(&s->draft, &e->o));
     jw_key(&w, "content");
     jw_array(&w);
     jw_end(&w);
@@ -340,7 +340,7 @@ static void send_now(struct encoder *e, const struct event *ev, struct buf *out)
 
 /* ---- stream: what waits for an unfinished tool call ---- */
 
-static void send_waiting(struct encoder *e, const struct draft_block *b, struct buf *out)
+static void send_waiting(struct encoder *e, const struct transcript_block *b, struct buf *out)
 {
     struct event ev = {.kind = b->kind, .tool = b->tool, .id = b->id, .name = b->name};
     struct bytes text = rope_text(&b->text, &e->keep);
@@ -367,9 +367,9 @@ static bool is_tool_running(const struct anthropic_out *s)
 static void drain(struct encoder *e, bool is_end, struct buf *out)
 {
     struct anthropic_out *s = e->state;
-    struct draft *d = &s->draft;
+    struct transcript *d = &s->draft;
     while (d->first != NULL && (is_end || !is_tool_running(s))) {
-        struct draft_block *b = d->first;
+        struct transcript_block *b = d->first;
         d->first = b->next;
         if (d->first == NULL)
             d->last = NULL;
@@ -383,9 +383,9 @@ static bool is_content(enum event_kind k)
            k == EVENT_REFUSAL || k == EVENT_TOOL_START || k == EVENT_TOOL_ARGS || k == EVENT_CITATION;
 }
 
-static bool has_waiting_tool(const struct draft *d, uint16_t tool)
+static bool has_waiting_tool(const struct transcript *d, uint16_t tool)
 {
-    for (const struct draft_block *b = d->first; b != NULL; b = b->next)
+    for (const struct transcript_block *b = d->first; b != NULL; b = b->next)
         if (b->kind == EVENT_TOOL_START && b->tool == tool)
             return true;
     return false;
@@ -405,9 +405,9 @@ static void stream_event(struct encoder *e, const struct event *ev, struct buf *
         drain(e, false, out);
     } else if (ev->kind == EVENT_TOOL_ARGS) {
         if (has_waiting_tool(&s->draft, ev->tool)) /* pieces of a call that was closed come too late */
-            draft_put(&s->draft, ev, &e->keep);
+            transcript_put(&s->draft, ev, &e->keep);
     } else if (is_tool_running(s) || s->draft.first != NULL) {
-        draft_put(&s->draft, ev, &e->keep);
+        transcript_put(&s->draft, ev, &e->keep);
     } else {
         send_now(e, ev, out);
     }
@@ -451,7 +451,8 @@ static void write_input(struct json_writer *w, struct bytes args, struct arena *
 }
 
 /* The citations that follow a text block belong to it. */
-static const struct draft_block *write_citations(struct json_writer *w, const struct draft_block *b, struct arena *a)
+static const struct transcript_block *write_citations(struct json_writer *w, const struct transcript_block *b,
+                                                      struct arena *a)
 {
     bool is_open = false;
     for (; b->next != NULL && b->next->kind == EVENT_CITATION; b = b->next) {
@@ -471,7 +472,8 @@ static const struct draft_block *write_citations(struct json_writer *w, const st
 }
 
 /* Returns the last block that was written. */
-static const struct draft_block *write_block(struct json_writer *w, struct encoder *e, const struct draft_block *b)
+static const struct transcript_block *write_block(struct json_writer *w, struct encoder *e,
+                                                  const struct transcript_block *b)
 {
     struct bytes text = rope_text(&b->text, &e->keep);
     jw_object(w);
@@ -503,13 +505,13 @@ static void whole_end(struct encoder *e, struct buf *out)
     struct json_writer w;
     jw_init(&w, out);
     jw_object(&w);
-    key_string(&w, "id", draft_id(&s->draft, &e->o, "msg_", &e->keep));
+    key_string(&w, "id", transcript_id(&s->draft, &e->o, "msg_", &e->keep));
     key_string(&w, "type", BYTES("message"));
     key_string(&w, "role", BYTES("assistant"));
-    key_string(&w, "model", draft_model(&s->draft, &e->o));
+    key_string(&w, "model", transcript_model(&s->draft, &e->o));
     jw_key(&w, "content");
     jw_array(&w);
-    for (const struct draft_block *b = s->draft.first; b != NULL; b = b->next)
+    for (const struct transcript_block *b = s->draft.first; b != NULL; b = b->next)
         if (b->choice == 0 && b->kind != EVENT_CITATION)
             b = write_block(&w, e, b);
     jw_end(&w);
@@ -534,10 +536,10 @@ static void end(struct encoder *e, struct buf *out)
 static void one_event(struct encoder *e, const struct event *ev, struct buf *out)
 {
     struct anthropic_out *s = e->state;
-    if (s->is_ended || draft_note(&s->draft, ev, &e->keep))
+    if (s->is_ended || transcript_note(&s->draft, ev, &e->keep))
         return;
     if (!e->o.is_stream)
-        draft_put(&s->draft, ev, &e->keep);
+        transcript_put(&s->draft, ev, &e->keep);
     else if (ev->kind == EVENT_DONE)
         end(e, out);
     else

@@ -8,8 +8,8 @@
 
 #include "codec/json_tree.h"
 #include "codec/json_write.h"
-#include "dialect/draft.h"
 #include "dialect/openai_usage.h"
+#include "dialect/transcript.h"
 
 struct openai_tool {
     uint16_t choice, tool;
@@ -18,7 +18,7 @@ struct openai_tool {
 };
 
 struct openai_out {
-    struct draft draft;
+    struct transcript draft;
     uint64_t with_role; /* bit per choice that got its role chunk */
     struct openai_tool *tools;
     size_t n_characters; /* of content so far: where a citation stands */
@@ -30,7 +30,7 @@ struct openai_out {
 static void init(struct encoder *e)
 {
     struct openai_out *s = ARENA_NEW(&e->keep, struct openai_out);
-    draft_init(&s->draft);
+    transcript_init(&s->draft);
     e->state = s;
 }
 
@@ -60,8 +60,8 @@ static void fix_head(struct encoder *e, struct openai_out *s)
     if (s->has_head)
         return;
     s->has_head = true;
-    s->id = draft_id(&s->draft, &e->o, "chatcmpl-", &e->keep);
-    s->model = draft_model(&s->draft, &e->o);
+    s->id = transcript_id(&s->draft, &e->o, "chatcmpl-", &e->keep);
+    s->model = transcript_model(&s->draft, &e->o);
 }
 
 static void write_head(struct json_writer *w, struct encoder *e, const char *object)
@@ -112,11 +112,11 @@ static void send_role(struct encoder *e, uint16_t choice, struct buf *out)
 {
     struct openai_out *s = e->state;
     struct json_writer w;
-    uint64_t bit = UINT64_C(1) << (choice % DRAFT_CHOICES_MAX);
+    uint64_t bit = UINT64_C(1) << (choice % TRANSCRIPT_CHOICES_MAX);
     if (s->with_role & bit)
         return;
     s->with_role |= bit;
-    if (choice >= s->draft.n_choices && choice < DRAFT_CHOICES_MAX)
+    if (choice >= s->draft.n_choices && choice < TRANSCRIPT_CHOICES_MAX)
         s->draft.n_choices = (uint16_t)(choice + 1);
     open_chunk(&w, e, choice, out);
     key_string(&w, "role", BYTES("assistant"));
@@ -152,7 +152,7 @@ static void send_tool_start(struct encoder *e, const struct event *ev, struct bu
     struct openai_tool *t = ARENA_NEW(&e->keep, struct openai_tool);
     *t = (struct openai_tool){.choice = ev->choice, .tool = ev->tool, .next = s->tools};
     s->tools = t;
-    s->draft.with_tools |= UINT64_C(1) << (ev->choice % DRAFT_CHOICES_MAX);
+    s->draft.with_tools |= UINT64_C(1) << (ev->choice % TRANSCRIPT_CHOICES_MAX);
     send_role(e, ev->choice, out);
     open_chunk(&w, e, ev->choice, out);
     jw_key(&w, "tool_calls");
@@ -310,7 +310,7 @@ static void stream_end(struct encoder *e, struct buf *out)
     for (uint16_t c = 0; c < s->draft.n_choices; c++) {
         send_role(e, c, out);
         open_chunk(&w, e, c, out);
-        close_chunk(&w, finish_word(draft_reason(&s->draft, c)));
+        close_chunk(&w, finish_word(transcript_reason(&s->draft, c)));
     }
     if (e->o.wants_usage && usage_is_known(&s->draft.usage))
         send_usage(e, out);
@@ -319,11 +319,12 @@ static void stream_end(struct encoder *e, struct buf *out)
 
 /* ---- whole ---- */
 
-static struct bytes joined(const struct draft *d, enum event_kind kind, uint16_t choice, bool *found, struct arena *a)
+static struct bytes joined(const struct transcript *d, enum event_kind kind, uint16_t choice, bool *found,
+                           struct arena *a)
 {
     struct rope all = {0};
     *found = false;
-    for (const struct draft_block *b = d->first; b != NULL; b = b->next) {
+    for (const struct transcript_block *b = d->first; b != NULL; b = b->next) {
         if (b->kind != kind || b->choice != choice)
             continue;
         *found = true;
@@ -337,7 +338,7 @@ static void write_tools(struct json_writer *w, struct encoder *e, uint16_t choic
     struct openai_out *s = e->state;
     jw_key(w, "tool_calls");
     jw_array(w);
-    for (const struct draft_block *b = s->draft.first; b != NULL; b = b->next) {
+    for (const struct transcript_block *b = s->draft.first; b != NULL; b = b->next) {
         if (b->kind != EVENT_TOOL_START || b->choice != choice)
             continue;
         jw_object(w);
@@ -360,7 +361,7 @@ static void write_annotations(struct json_writer *w, struct encoder *e, uint16_t
     struct json_writer l;
     jw_init(&l, &list);
     jw_array(&l);
-    for (const struct draft_block *b = s->draft.first; b != NULL; b = b->next)
+    for (const struct transcript_block *b = s->draft.first; b != NULL; b = b->next)
         if (b->kind == EVENT_CITATION && b->choice == choice)
             write_annotation(&l, rope_text(&b->text, &e->keep), 0, &e->keep);
     bool is_empty = list.n == 1;
@@ -374,7 +375,7 @@ static void write_annotations(struct json_writer *w, struct encoder *e, uint16_t
 
 static void write_message(struct json_writer *w, struct encoder *e, uint16_t choice)
 {
-    const struct draft *d = &((struct openai_out *)e->state)->draft;
+    const struct transcript *d = &((struct openai_out *)e->state)->draft;
     bool has_text, has_reasoning, has_refusal, has_tools = (d->with_tools >> choice) & 1;
     struct bytes text = joined(d, EVENT_TEXT, choice, &has_text, &e->keep);
     struct bytes reasoning = joined(d, EVENT_REASONING, choice, &has_reasoning, &e->keep);
@@ -417,7 +418,7 @@ static void whole_end(struct encoder *e, struct buf *out)
         jw_key(&w, "logprobs");
         jw_null(&w);
         jw_key(&w, "finish_reason");
-        jw_cstr(&w, finish_word(draft_reason(&s->draft, c)));
+        jw_cstr(&w, finish_word(transcript_reason(&s->draft, c)));
         jw_end(&w);
     }
     jw_end(&w);
@@ -443,10 +444,10 @@ static void end(struct encoder *e, struct buf *out)
 static void one_event(struct encoder *e, const struct event *ev, struct buf *out)
 {
     struct openai_out *s = e->state;
-    if (s->is_ended || draft_note(&s->draft, ev, &e->keep))
+    if (s->is_ended || transcript_note(&s->draft, ev, &e->keep))
         return;
     if (!e->o.is_stream)
-        draft_put(&s->draft, ev, &e->keep);
+        transcript_put(&s->draft, ev, &e->keep);
     else if (ev->kind == EVENT_DONE)
         end(e, out);
     else

@@ -1,16 +1,16 @@
-#include "dialect/draft.h"
+#include "dialect/transcript.h"
 
-void draft_init(struct draft *d)
+void transcript_init(struct transcript *d)
 {
-    *d = (struct draft){.n_choices = 1, .usage = USAGE_NONE};
+    *d = (struct transcript){.n_choices = 1, .usage = USAGE_NONE};
 }
 
 static uint64_t bit(uint16_t choice)
 {
-    return UINT64_C(1) << (choice % DRAFT_CHOICES_MAX);
+    return UINT64_C(1) << (choice % TRANSCRIPT_CHOICES_MAX);
 }
 
-bool draft_note(struct draft *d, const struct event *ev, struct arena *a)
+bool transcript_note(struct transcript *d, const struct event *ev, struct arena *a)
 {
     switch (ev->kind) {
     case EVENT_START:
@@ -20,12 +20,12 @@ bool draft_note(struct draft *d, const struct event *ev, struct arena *a)
             d->model = arena_dup(a, ev->text);
         return true;
     case EVENT_FINISH:
-        if (ev->choice >= d->n_choices && ev->choice < DRAFT_CHOICES_MAX)
+        if (ev->choice >= d->n_choices && ev->choice < TRANSCRIPT_CHOICES_MAX)
             d->n_choices = (uint16_t)(ev->choice + 1);
         if (d->finished & bit(ev->choice))
             return true;
         d->finished |= bit(ev->choice);
-        d->reasons[ev->choice % DRAFT_CHOICES_MAX] = (uint8_t)ev->reason;
+        d->reasons[ev->choice % TRANSCRIPT_CHOICES_MAX] = (uint8_t)ev->reason;
         if (ev->name.n > 0)
             d->sequence = arena_dup(a, ev->name);
         return true;
@@ -37,18 +37,19 @@ bool draft_note(struct draft *d, const struct event *ev, struct arena *a)
     }
 }
 
-static struct draft_block *last_of(struct draft *d, uint16_t choice)
+static struct transcript_block *last_of(struct transcript *d, uint16_t choice)
 {
-    struct draft_block *found = NULL;
-    for (struct draft_block *b = d->first; b != NULL; b = b->next)
+    struct transcript_block *found = NULL;
+    for (struct transcript_block *b = d->first; b != NULL; b = b->next)
         if (b->choice == choice)
             found = b;
     return found;
 }
 
-static struct draft_block *add_block(struct draft *d, const struct event *ev, enum event_kind kind, struct arena *a)
+static struct transcript_block *add_block(struct transcript *d, const struct event *ev, enum event_kind kind,
+                                          struct arena *a)
 {
-    struct draft_block *b = ARENA_NEW(a, struct draft_block);
+    struct transcript_block *b = ARENA_NEW(a, struct transcript_block);
     b->kind = kind;
     b->choice = ev->choice;
     b->tool = ev->tool;
@@ -57,32 +58,33 @@ static struct draft_block *add_block(struct draft *d, const struct event *ev, en
     else
         d->first = b;
     d->last = b;
-    if (ev->choice >= d->n_choices && ev->choice < DRAFT_CHOICES_MAX)
+    if (ev->choice >= d->n_choices && ev->choice < TRANSCRIPT_CHOICES_MAX)
         d->n_choices = (uint16_t)(ev->choice + 1);
     return b;
 }
 
-static struct draft_block *tool_block(struct draft *d, const struct event *ev)
+static struct transcript_block *tool_block(struct transcript *d, const struct event *ev)
 {
-    struct draft_block *found = NULL;
-    for (struct draft_block *b = d->first; b != NULL; b = b->next)
+    struct transcript_block *found = NULL;
+    for (struct transcript_block *b = d->first; b != NULL; b = b->next)
         if (b->kind == EVENT_TOOL_START && b->choice == ev->choice && b->tool == ev->tool)
             found = b;
     return found;
 }
 
 /* The running block of that kind, or a new one. One choice at a time is the usual case: the last block is it. */
-static struct draft_block *running(struct draft *d, const struct event *ev, enum event_kind kind, struct arena *a)
+static struct transcript_block *running(struct transcript *d, const struct event *ev, enum event_kind kind,
+                                        struct arena *a)
 {
-    struct draft_block *b = d->last != NULL && d->last->choice == ev->choice ? d->last : last_of(d, ev->choice);
+    struct transcript_block *b = d->last != NULL && d->last->choice == ev->choice ? d->last : last_of(d, ev->choice);
     if (b != NULL && b->kind == kind && !b->is_closed)
         return b;
     return add_block(d, ev, kind, a);
 }
 
-struct draft_block *draft_put(struct draft *d, const struct event *ev, struct arena *a)
+struct transcript_block *transcript_put(struct transcript *d, const struct event *ev, struct arena *a)
 {
-    struct draft_block *b = NULL;
+    struct transcript_block *b = NULL;
     switch (ev->kind) {
     case EVENT_TEXT:
     case EVENT_REASONING:
@@ -117,19 +119,20 @@ struct draft_block *draft_put(struct draft *d, const struct event *ev, struct ar
     return b;
 }
 
-enum finish_reason draft_reason(const struct draft *d, uint16_t choice)
+enum finish_reason transcript_reason(const struct transcript *d, uint16_t choice)
 {
     bool is_told = (d->finished & bit(choice)) != 0;
-    enum finish_reason r = is_told ? (enum finish_reason)d->reasons[choice % DRAFT_CHOICES_MAX] : FINISH_STOP;
+    enum finish_reason r = is_told ? (enum finish_reason)d->reasons[choice % TRANSCRIPT_CHOICES_MAX] : FINISH_STOP;
     return r == FINISH_STOP && (d->with_tools & bit(choice)) ? FINISH_TOOL_CALLS : r;
 }
 
-struct bytes draft_id(const struct draft *d, const struct encoder_options *o, const char *prefix, struct arena *a)
+struct bytes transcript_id(const struct transcript *d, const struct encoder_options *o, const char *prefix,
+                           struct arena *a)
 {
     return d->id.n > 0 ? d->id : arena_printf(a, "%s%016llx", prefix, (unsigned long long)o->id_seed);
 }
 
-struct bytes draft_model(const struct draft *d, const struct encoder_options *o)
+struct bytes transcript_model(const struct transcript *d, const struct encoder_options *o)
 {
     return d->model.n > 0 ? d->model : o->model;
 }
