@@ -23,7 +23,7 @@ struct balance {
 };
 
 struct anthropic_out {
-    struct transcript draft; /* whole: everything; stream: head and end, and what waits */
+    struct transcript transcript; /* whole: everything; stream: head and end, and what waits */
     bool is_started, is_ended;
     unsigned n_blocks;    /* begun so far: the index of the next one */
     enum event_kind open; /* kind of the open block; EVENT_OTHER = none */
@@ -36,7 +36,7 @@ struct anthropic_out {
 static void init(struct encoder *e)
 {
     struct anthropic_out *s = ARENA_NEW(&e->keep, struct anthropic_out);
-    transcript_init(&s->draft);
+    transcript_init(&s->transcript);
     s->open = EVENT_OTHER;
     e->state = s;
 }
@@ -76,7 +76,7 @@ static struct bytes own_mark(struct encoder *e)
 /* Ids may hold only these characters here; others come from other dialects. */
 static struct bytes tool_id(struct encoder *e, struct bytes id, uint16_t tool)
 {
-    struct bytes made = arena_dup(&e->keep, draft_tool_id(id, &e->o, tool, "toolu_", &e->keep));
+    struct bytes made = arena_dup(&e->keep, transcript_tool_id(id, &e->o, tool, "toolu_", &e->keep));
     char *p = (char *)(uintptr_t)made.p;
     for (size_t i = 0; i < made.n; i++)
         if (!((p[i] >= 'a' && p[i] <= 'z') || (p[i] >= 'A' && p[i] <= 'Z') || (p[i] >= '0' && p[i] <= '9') ||
@@ -127,10 +127,10 @@ static void start_message(struct encoder *e, struct buf *out)
     open_event(&w, "message_start", out);
     jw_key(&w, "message");
     jw_object(&w);
-    key_string(&w, "id", transcript_id(&s->draft, &e->o, "msg_", &e->keep));
+    key_string(&w, "id", transcript_id(&s->transcript, &e->o, "msg_", &e->keep));
     key_string(&w, "type", BYTES("message"));
     key_string(&w, "role", BYTES("assistant"));
-    key_string(&w, "model", transcript_model(&s->draft, &e->o));
+    key_string(&w, "model", transcript_model(&s->transcript, &e->o));
     jw_key(&w, "content");
     jw_array(&w);
     jw_end(&w);
@@ -367,7 +367,7 @@ static bool is_tool_running(const struct anthropic_out *s)
 static void drain(struct encoder *e, bool is_end, struct buf *out)
 {
     struct anthropic_out *s = e->state;
-    struct transcript *d = &s->draft;
+    struct transcript *d = &s->transcript;
     while (d->first != NULL && (is_end || !is_tool_running(s))) {
         struct transcript_block *b = d->first;
         d->first = b->next;
@@ -398,16 +398,16 @@ static void stream_event(struct encoder *e, const struct event *ev, struct buf *
     if (!is_content(ev->kind) || ev->choice != 0 || (is_text && ev->text.n == 0))
         return;
     if (ev->kind == EVENT_TOOL_START)
-        s->draft.with_tools |= 1;
+        s->transcript.with_tools |= 1;
     bool is_of_open = ev->kind == EVENT_TOOL_ARGS && s->open == EVENT_TOOL_START && s->open_tool == ev->tool;
     if (is_of_open) {
         send_now(e, ev, out);
         drain(e, false, out);
     } else if (ev->kind == EVENT_TOOL_ARGS) {
-        if (has_waiting_tool(&s->draft, ev->tool)) /* pieces of a call that was closed come too late */
-            transcript_put(&s->draft, ev, &e->keep);
-    } else if (is_tool_running(s) || s->draft.first != NULL) {
-        transcript_put(&s->draft, ev, &e->keep);
+        if (has_waiting_tool(&s->transcript, ev->tool)) /* pieces of a call that was closed come too late */
+            transcript_put(&s->transcript, ev, &e->keep);
+    } else if (is_tool_running(s) || s->transcript.first != NULL) {
+        transcript_put(&s->transcript, ev, &e->keep);
     } else {
         send_now(e, ev, out);
     }
@@ -423,10 +423,10 @@ static void stream_end(struct encoder *e, struct buf *out)
     open_event(&w, "message_delta", out);
     jw_key(&w, "delta");
     jw_object(&w);
-    write_stop(&w, &s->draft);
+    write_stop(&w, &s->transcript);
     jw_end(&w);
     jw_key(&w, "usage");
-    anthropic_usage_write(&w, &s->draft.usage);
+    anthropic_usage_write(&w, &s->transcript.usage);
     close_event(&w);
     open_event(&w, "message_stop", out);
     close_event(&w);
@@ -505,19 +505,19 @@ static void whole_end(struct encoder *e, struct buf *out)
     struct json_writer w;
     jw_init(&w, out);
     jw_object(&w);
-    key_string(&w, "id", transcript_id(&s->draft, &e->o, "msg_", &e->keep));
+    key_string(&w, "id", transcript_id(&s->transcript, &e->o, "msg_", &e->keep));
     key_string(&w, "type", BYTES("message"));
     key_string(&w, "role", BYTES("assistant"));
-    key_string(&w, "model", transcript_model(&s->draft, &e->o));
+    key_string(&w, "model", transcript_model(&s->transcript, &e->o));
     jw_key(&w, "content");
     jw_array(&w);
-    for (const struct transcript_block *b = s->draft.first; b != NULL; b = b->next)
+    for (const struct transcript_block *b = s->transcript.first; b != NULL; b = b->next)
         if (b->choice == 0 && b->kind != EVENT_CITATION)
             b = write_block(&w, e, b);
     jw_end(&w);
-    write_stop(&w, &s->draft);
+    write_stop(&w, &s->transcript);
     jw_key(&w, "usage");
-    anthropic_usage_write(&w, &s->draft.usage);
+    anthropic_usage_write(&w, &s->transcript.usage);
     jw_end(&w);
 }
 
@@ -536,10 +536,10 @@ static void end(struct encoder *e, struct buf *out)
 static void one_event(struct encoder *e, const struct event *ev, struct buf *out)
 {
     struct anthropic_out *s = e->state;
-    if (s->is_ended || transcript_note(&s->draft, ev, &e->keep))
+    if (s->is_ended || transcript_note(&s->transcript, ev, &e->keep))
         return;
     if (!e->o.is_stream)
-        transcript_put(&s->draft, ev, &e->keep);
+        transcript_put(&s->transcript, ev, &e->keep);
     else if (ev->kind == EVENT_DONE)
         end(e, out);
     else

@@ -18,7 +18,7 @@ struct openai_tool {
 };
 
 struct openai_out {
-    struct transcript draft;
+    struct transcript transcript;
     uint64_t with_role; /* bit per choice that got its role chunk */
     struct openai_tool *tools;
     size_t n_characters; /* of content so far: where a citation stands */
@@ -30,7 +30,7 @@ struct openai_out {
 static void init(struct encoder *e)
 {
     struct openai_out *s = ARENA_NEW(&e->keep, struct openai_out);
-    transcript_init(&s->draft);
+    transcript_init(&s->transcript);
     e->state = s;
 }
 
@@ -60,8 +60,8 @@ static void fix_head(struct encoder *e, struct openai_out *s)
     if (s->has_head)
         return;
     s->has_head = true;
-    s->id = transcript_id(&s->draft, &e->o, "chatcmpl-", &e->keep);
-    s->model = transcript_model(&s->draft, &e->o);
+    s->id = transcript_id(&s->transcript, &e->o, "chatcmpl-", &e->keep);
+    s->model = transcript_model(&s->transcript, &e->o);
 }
 
 static void write_head(struct json_writer *w, struct encoder *e, const char *object)
@@ -116,8 +116,8 @@ static void send_role(struct encoder *e, uint16_t choice, struct buf *out)
     if (s->with_role & bit)
         return;
     s->with_role |= bit;
-    if (choice >= s->draft.n_choices && choice < TRANSCRIPT_CHOICES_MAX)
-        s->draft.n_choices = (uint16_t)(choice + 1);
+    if (choice >= s->transcript.n_choices && choice < TRANSCRIPT_CHOICES_MAX)
+        s->transcript.n_choices = (uint16_t)(choice + 1);
     open_chunk(&w, e, choice, out);
     key_string(&w, "role", BYTES("assistant"));
     key_string(&w, "content", BYTES(""));
@@ -152,7 +152,7 @@ static void send_tool_start(struct encoder *e, const struct event *ev, struct bu
     struct openai_tool *t = ARENA_NEW(&e->keep, struct openai_tool);
     *t = (struct openai_tool){.choice = ev->choice, .tool = ev->tool, .next = s->tools};
     s->tools = t;
-    s->draft.with_tools |= UINT64_C(1) << (ev->choice % TRANSCRIPT_CHOICES_MAX);
+    s->transcript.with_tools |= UINT64_C(1) << (ev->choice % TRANSCRIPT_CHOICES_MAX);
     send_role(e, ev->choice, out);
     open_chunk(&w, e, ev->choice, out);
     jw_key(&w, "tool_calls");
@@ -160,7 +160,7 @@ static void send_tool_start(struct encoder *e, const struct event *ev, struct bu
     jw_object(&w);
     jw_key(&w, "index");
     jw_int(&w, ev->tool);
-    key_string(&w, "id", draft_tool_id(ev->id, &e->o, ev->tool, "call_", &e->keep));
+    key_string(&w, "id", transcript_tool_id(ev->id, &e->o, ev->tool, "call_", &e->keep));
     key_string(&w, "type", BYTES("function"));
     jw_key(&w, "function");
     jw_object(&w);
@@ -297,7 +297,7 @@ static void send_usage(struct encoder *e, struct buf *out)
     jw_array(&w);
     jw_end(&w);
     jw_key(&w, "usage");
-    openai_usage_write(&w, &s->draft.usage);
+    openai_usage_write(&w, &s->transcript.usage);
     jw_end(&w);
     buf_puts(out, "\n\n");
 }
@@ -307,12 +307,12 @@ static void stream_end(struct encoder *e, struct buf *out)
     struct openai_out *s = e->state;
     struct json_writer w;
     send_empty_args(e, s->tools, out);
-    for (uint16_t c = 0; c < s->draft.n_choices; c++) {
+    for (uint16_t c = 0; c < s->transcript.n_choices; c++) {
         send_role(e, c, out);
         open_chunk(&w, e, c, out);
-        close_chunk(&w, finish_word(transcript_reason(&s->draft, c)));
+        close_chunk(&w, finish_word(transcript_reason(&s->transcript, c)));
     }
-    if (e->o.wants_usage && usage_is_known(&s->draft.usage))
+    if (e->o.wants_usage && usage_is_known(&s->transcript.usage))
         send_usage(e, out);
     buf_puts(out, "data: [DONE]\n\n");
 }
@@ -338,11 +338,11 @@ static void write_tools(struct json_writer *w, struct encoder *e, uint16_t choic
     struct openai_out *s = e->state;
     jw_key(w, "tool_calls");
     jw_array(w);
-    for (const struct transcript_block *b = s->draft.first; b != NULL; b = b->next) {
+    for (const struct transcript_block *b = s->transcript.first; b != NULL; b = b->next) {
         if (b->kind != EVENT_TOOL_START || b->choice != choice)
             continue;
         jw_object(w);
-        key_string(w, "id", draft_tool_id(b->id, &e->o, b->tool, "call_", &e->keep));
+        key_string(w, "id", transcript_tool_id(b->id, &e->o, b->tool, "call_", &e->keep));
         key_string(w, "type", BYTES("function"));
         jw_key(w, "function");
         jw_object(w);
@@ -361,7 +361,7 @@ static void write_annotations(struct json_writer *w, struct encoder *e, uint16_t
     struct json_writer l;
     jw_init(&l, &list);
     jw_array(&l);
-    for (const struct transcript_block *b = s->draft.first; b != NULL; b = b->next)
+    for (const struct transcript_block *b = s->transcript.first; b != NULL; b = b->next)
         if (b->kind == EVENT_CITATION && b->choice == choice)
             write_annotation(&l, rope_text(&b->text, &e->keep), 0, &e->keep);
     bool is_empty = list.n == 1;
@@ -409,7 +409,7 @@ static void whole_end(struct encoder *e, struct buf *out)
     write_head(&w, e, "chat.completion");
     jw_key(&w, "choices");
     jw_array(&w);
-    for (uint16_t c = 0; c < s->draft.n_choices; c++) {
+    for (uint16_t c = 0; c < s->transcript.n_choices; c++) {
         jw_object(&w);
         jw_key(&w, "index");
         jw_int(&w, c);
@@ -418,13 +418,13 @@ static void whole_end(struct encoder *e, struct buf *out)
         jw_key(&w, "logprobs");
         jw_null(&w);
         jw_key(&w, "finish_reason");
-        jw_cstr(&w, finish_word(transcript_reason(&s->draft, c)));
+        jw_cstr(&w, finish_word(transcript_reason(&s->transcript, c)));
         jw_end(&w);
     }
     jw_end(&w);
-    if (usage_is_known(&s->draft.usage)) {
+    if (usage_is_known(&s->transcript.usage)) {
         jw_key(&w, "usage");
-        openai_usage_write(&w, &s->draft.usage);
+        openai_usage_write(&w, &s->transcript.usage);
     }
     jw_end(&w);
 }
@@ -444,10 +444,10 @@ static void end(struct encoder *e, struct buf *out)
 static void one_event(struct encoder *e, const struct event *ev, struct buf *out)
 {
     struct openai_out *s = e->state;
-    if (s->is_ended || transcript_note(&s->draft, ev, &e->keep))
+    if (s->is_ended || transcript_note(&s->transcript, ev, &e->keep))
         return;
     if (!e->o.is_stream)
-        transcript_put(&s->draft, ev, &e->keep);
+        transcript_put(&s->transcript, ev, &e->keep);
     else if (ev->kind == EVENT_DONE)
         end(e, out);
     else
