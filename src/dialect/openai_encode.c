@@ -375,7 +375,7 @@ static void write_annotations(struct json_writer *w, struct encoder *e, uint16_t
 
 static void write_message(struct json_writer *w, struct encoder *e, uint16_t choice)
 {
-    const struct transcript *d = &((struct openai_out *)e->state)->draft;
+    const struct transcript *d = &((struct openai_out *)e->state)->transcript;
     bool has_text, has_reasoning, has_refusal, has_tools = (d->with_tools >> choice) & 1;
     struct bytes text = joined(d, EVENT_TEXT, choice, &has_text, &e->keep);
     struct bytes reasoning = joined(d, EVENT_REASONING, choice, &has_reasoning, &e->keep);
