@@ -138,7 +138,7 @@ struct bytes transcript_model(const struct transcript *d, const struct encoder_o
 }
 
 struct bytes transcript_tool_id(struct bytes id, const struct encoder_options *o, uint16_t tool, const char *prefix,
-                           struct arena *a)
+                                struct arena *a)
 {
     return id.n > 0 ? id : arena_printf(a, "%s%016llx%04x", prefix, (unsigned long long)o->id_seed, tool);
 }

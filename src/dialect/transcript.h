@@ -42,6 +42,6 @@ struct bytes transcript_id(const struct transcript *d, const struct encoder_opti
 struct bytes transcript_model(const struct transcript *d, const struct encoder_options *o);
 /* A tool call's id, made where the provider gave none. */
 struct bytes transcript_tool_id(struct bytes id, const struct encoder_options *o, uint16_t tool, const char *prefix,
-                           struct arena *a);
+                                struct arena *a);
 
 #endif
