@@ -121,8 +121,8 @@ unsigned verdict_status(const struct failure *f)
         return 404;
     case FAILURE_CONTEXT:
     case FAILURE_POLICY:
-    case FAILURE_COMPAT:
         return 400;
+    case FAILURE_COMPAT:
     case FAILURE_CLIENT: /* its own number, but none that speaks of the gateway's key or place */
         return f->status >= 400 && f->status < 500 && f->status != 401 && f->status != 403 && f->status != 407
                    ? f->status

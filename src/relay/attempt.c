@@ -88,7 +88,7 @@ enum outcome attempt_late_word(const struct attempt *a)
 {
     if (attempt_has_token(a))
         return OUTCOME_IDLE_TIMEOUT;
-    if (a->sm.state == ATTEMPT_STARTED)
+    if (a->sm.state == ATTEMPT_STARTED || (a->sm.state == ATTEMPT_CONNECTED && a->is_unacked))
         return OUTCOME_CONNECT_TIMEOUT;
     return a->is_stream ? OUTCOME_TTFT_TIMEOUT : OUTCOME_TOTAL_TIMEOUT;
 }

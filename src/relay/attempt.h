@@ -29,6 +29,7 @@ struct attempt {
     bool is_own_budget;     /* budget_us is the link's own, not one shortened by the client */
     bool is_overtime;       /* past its budget with nobody else to ask: its late answer is neutral */
     bool is_sent, is_reused;
+    bool is_unacked;      /* reused, and the peer's kernel acknowledged nothing: too late means it never got there */
     uint8_t quirks;       /* it was written with these */
     uint64_t head_us;     /* monotonic; 0 = none */
     uint64_t idle_due_us; /* 0 = does not run */

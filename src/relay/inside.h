@@ -86,7 +86,7 @@ void health_good(struct relay *r, uint64_t now_us);
 
 /* next.c: which link now. */
 struct pick {
-    bool is_found, is_spent /* max_attempts */;
+    bool is_found, is_spent /* by max_attempts or deadline */;
     size_t place;
     struct trial trial;
 };

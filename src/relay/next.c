@@ -34,7 +34,7 @@ static bool is_let_in(struct relay *r, size_t place, bool is_sole, uint64_t now,
 
 struct pick next_pick(struct relay *r, uint64_t now_us)
 {
-    struct pick p = {.is_spent = r->record.n_started >= r->start.route->max_attempts};
+    struct pick p = {.is_spent = r->record.n_started >= r->start.route->max_attempts || now_us >= r->deadline_us};
     bool is_sole = next_n_candidates(r) == 1;
     for (size_t i = is_sole ? 0 : r->next; i < r->n_chain && !p.is_spent; i++) {
         if (r->candidates[i].skip != OUTCOME_OK || r->is_tried[i] || is_window_refused(r, i))

@@ -78,7 +78,8 @@ static void cancel(struct relay *r, enum outcome o, const struct failure *f, uin
 
 static void go_on(struct relay *r, const struct pick *p, const struct failure *f, uint64_t now)
 {
-    trail_decide(r, p->is_found ? "next link" : p->is_spent ? "max_attempts reached" : "no link left", f);
+    const char *none = now >= r->deadline_us ? "deadline" : p->is_spent ? "max_attempts reached" : "no link left";
+    trail_decide(r, p->is_found ? "next link" : none, f);
     if (!next_go(r, p, now))
         finish_failed(r, answer_exhausted(r, now), now);
 }
@@ -104,7 +105,7 @@ static struct verdict judge(struct relay *r, const struct failure *f, uint64_t p
         .failure = f,
         .route = r->start.route,
         .is_later = r->is_later,
-        .may_again = r->record.n_started < r->start.route->max_attempts,
+        .may_again = r->record.n_started < r->start.route->max_attempts && now < r->deadline_us,
         .may_retry = r->n_retries < a->link->retries && !r->was_waited && now + pause < a->budget_end_us &&
                      now + pause < r->deadline_us,
         .may_wait = !r->was_waited && r->n_retries == 0,
@@ -156,7 +157,9 @@ static void fail(struct relay *r, const struct failure *f, bool is_neutral, uint
     if (v.step == STEP_REPAIR) {
         (void)registry_learn_quirk(r->env.registry, r->now.link->target_id, f->quirk);
         trail_decide(r, "repaired, the same target again", f);
+        bool is_overtime = r->now.is_overtime;
         next_same(r, r->now.place, false, now);
+        r->now.is_overtime = is_overtime && r->now.is_stream; /* it shares the budget that is over */
         return;
     }
     remember(r, &v, f);
@@ -450,6 +453,7 @@ void relay_event(struct relay *r, const struct relay_event *ev, struct relay_act
         on_start(r, ev->now_us);
         break;
     case RELAY_TIME:
+        r->now.is_unacked = ev->is_unacked;
         fire_clocks(r, ev->now_us, ev->now_us);
         break;
     case RELAY_CLIENT_GONE:

@@ -75,6 +75,7 @@ struct relay_event {
     const char *adjusted;            /* HEAD: what was changed for this link; "" = nothing */
     const char *why;                 /* UNBUILDABLE */
     bool is_stall;                   /* CLIENT_GONE */
+    bool is_unacked; /* TIME: the running attempt is on a reused connection whose peer acknowledged nothing of it */
 };
 
 enum relay_action_kind {
