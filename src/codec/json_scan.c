@@ -10,6 +10,7 @@ struct scanner {
     uint64_t is_object[DEPTH_CAP / 64];
     unsigned depth, max_depth;
     bool is_too_deep;
+    const char *duplicate;
 };
 
 /* Always false, so that a step can fail in one line. */
@@ -291,6 +292,7 @@ static enum err scan_member(struct scanner *s, struct json_member *members, size
         return syntax(s, "the text ends too early");
     struct json_member *m = wanted(members, n, name, has_escape);
     if (m != NULL && m->type != JSON_ABSENT) {
+        s->duplicate = m->name;
         fail(s, "a member stands twice");
         return ERR_DUPLICATE;
     }
@@ -351,5 +353,6 @@ enum err json_scan(struct bytes text, unsigned max_depth, struct json_member *me
     enum err e = scan_object(&s, members, n, scan);
     scan->error_at = (size_t)(s.p - s.start);
     scan->error = s.error;
+    scan->duplicate = s.duplicate;
     return e;
 }

@@ -22,10 +22,11 @@ struct json_member {
 };
 
 struct json_scan {
-    size_t open_at;    /* offset of the object's { */
-    bool is_empty;     /* {} */
-    size_t error_at;   /* offset where a fault was seen */
-    const char *error; /* short text, static */
+    size_t open_at;        /* offset of the object's { */
+    bool is_empty;         /* {} */
+    size_t error_at;       /* offset where a fault was seen */
+    const char *error;     /* short text, static */
+    const char *duplicate; /* ERR_DUPLICATE: the wanted name that stands twice, else NULL */
 };
 
 /* Scans `text`; fills the n members and *scan. max_depth counts nested objects and arrays, the outer one is 1. */

@@ -242,6 +242,8 @@ static enum err scan_body(struct reading *r)
     if (e == ERR_OK)
         return ERR_OK;
     const char *what = scan.error != NULL ? scan.error : err_text(e);
+    if (e == ERR_DUPLICATE)
+        return refuse(r, e, arena_printf(r->arena, "'%s' stands twice in the body", scan.duplicate).p);
     return refuse(r, e,
                   arena_printf(r->arena, "the body is not acceptable JSON: %s, at byte %zu", what, scan.error_at).p);
 }

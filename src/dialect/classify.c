@@ -162,13 +162,15 @@ enum failure_class classify_by_status(unsigned status, const struct fields *fiel
         {401, FAILURE_AUTH},     {402, FAILURE_QUOTA},   {403, FAILURE_AUTH},     {404, FAILURE_NOTFOUND},
         {405, FAILURE_AUTH},     {407, FAILURE_AUTH},    {408, FAILURE_FAULT},    {409, FAILURE_FAULT},
         {410, FAILURE_NOTFOUND}, {413, FAILURE_CONTEXT}, {418, FAILURE_FAULT},    {421, FAILURE_FAULT},
-        {422, FAILURE_COMPAT},   {423, FAILURE_FAULT},   {424, FAILURE_FAULT},    {425, FAILURE_FAULT},
+        {423, FAILURE_FAULT},   {424, FAILURE_FAULT},    {425, FAILURE_FAULT},
         {426, FAILURE_FAULT},    {429, FAILURE_RATE},    {451, FAILURE_POLICY},   {498, FAILURE_OVERLOAD},
         {499, FAILURE_FAULT},    {501, FAILURE_COMPAT},  {503, FAILURE_OVERLOAD}, {529, FAILURE_OVERLOAD},
     };
     bool is_edge = status == 403 && c->is_html && fields != NULL && fields_has(fields, "cf-ray");
     if (is_edge)
         return FAILURE_FAULT; /* this egress address is blocked at the edge; the key is fine */
+    if (status == 422)
+        return classify_quirk(c) != 0 ? FAILURE_COMPAT : FAILURE_CLIENT;
     for (size_t i = 0; i < RM_COUNTOF(rows); i++)
         if (rows[i].status == status)
             return rows[i].class;

@@ -31,7 +31,7 @@ static void write_attempt(struct json_writer *w, const struct attempt_record *a)
     else
         jw_null(w);
     jw_key(w, "ms");
-    jw_int(w, a->is_started && a->total_us > 0 ? a->total_us / 1000 : 0);
+    jw_int(w, a->is_started && a->total_us > a->start_us ? (a->total_us - a->start_us) / 1000 : 0);
     jw_end(w);
 }
 
@@ -150,11 +150,11 @@ static bool is_timeout(enum outcome o)
 }
 
 /* The client's own mistake, in the provider's own words. */
-static void keep_words(const struct failure *f, bool keeps_status, struct arena *a, struct answer_error *out)
+static void keep_words(const struct failure *f, struct arena *a, struct answer_error *out)
 {
     bool is_4xx = f->status >= 400 && f->status < 500;
     const char *type = kept(f->type, a);
-    set(out, keeps_status && is_4xx ? f->status : 400, type ? type : "invalid_request_error", kept(f->code, a));
+    set(out, is_4xx ? f->status : 400, type ? type : "invalid_request_error", kept(f->code, a));
 }
 
 static void set_provider_fault(const struct failure *f, struct answer_error *out)
@@ -194,10 +194,8 @@ static void set_class(const struct failure *f, struct arena *a, struct answer_er
         set(out, 400, "invalid_request_error", "content_policy_violation");
         break;
     case FAILURE_COMPAT:
-        keep_words(f, false, a, out);
-        break;
     case FAILURE_CLIENT:
-        keep_words(f, true, a, out);
+        keep_words(f, a, out);
         break;
     }
 }

@@ -488,9 +488,24 @@ static void feed_plain(struct flight *f, enum relay_event_kind kind, bool is_sta
     f->gateway_us += (int64_t)(loop_clock_us() - from);
 }
 
+static bool is_unacked(const struct flight *f)
+{
+    LIST_EACH(&f->attempts, node)
+    {
+        const struct pilot *p = LIST_ITEM(node, struct pilot, node);
+        if (p->exchange != NULL && exchange_is_unacked(p->exchange))
+            return true;
+    }
+    return false;
+}
+
 static void on_timer(struct timer *t)
 {
-    feed_plain(RM_CONTAINER(t, struct flight, timer), RELAY_TIME, false);
+    struct flight *f = RM_CONTAINER(t, struct flight, timer);
+    uint64_t from = loop_clock_us();
+    struct relay_event ev = {.kind = RELAY_TIME, .now_us = loop_now_us(f->worker->loop), .is_unacked = is_unacked(f)};
+    feed(f, &ev);
+    f->gateway_us += (int64_t)(loop_clock_us() - from);
 }
 
 /* ---- from the client side ---- */

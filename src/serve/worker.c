@@ -84,6 +84,7 @@ static void tell_ready(struct front_ready *out, struct arena *a, void *arg)
 static void resume_accepting(struct timer *t)
 {
     struct worker *w = RM_CONTAINER(t, struct worker, accept_pause);
+    w->listener.fd = w->listen_fd;
     if (!w->is_draining && watch_add(w->loop, &w->listener) != ERR_OK)
         timer_arm(w->loop, t, loop_now_us(w->loop) + ACCEPT_PAUSE_US);
 }
@@ -160,6 +161,7 @@ struct worker *worker_new(const struct worker_options *o)
     w->upstream = upstream_new(w->loop, w->resolver);
     struct server_limits limits = limits_of(w->config);
     w->front = front_new(w->loop, &limits, &handler, w);
+    w->listen_fd = o->listen_fd;
     w->listener = (struct watch){.fn = on_listener, .fd = o->listen_fd, .is_level = true};
     w->accept_pause.fn = resume_accepting;
     fit_routes(w);

@@ -33,6 +33,7 @@ struct worker {
     struct list flights;
     uint32_t id_counter;
     bool is_draining;
+    int listen_fd;
     struct watch listener;
     struct timer accept_pause; /* out of descriptors: accepting is paused */
     struct timer standby_timer;

@@ -360,7 +360,12 @@ class Gateway:
         return self.call("/v1/messages", {"model": model, "stream": stream, "max_tokens": 100, "messages": [{"role": "user", "content": content}], **more}, headers)
 
     def admin(self, path, headers=(), method="GET", host=None):
-        with socket.create_connection(("127.0.0.1", self.admin_port)) as s:
+        def connect():
+            try:
+                return socket.create_connection(("127.0.0.1", self.admin_port))
+            except ConnectionRefusedError:
+                return None
+        with wait_for(connect, 5, "the admin listener") as s:
             s.settimeout(10)
             head = f"{method} {path} HTTP/1.1\r\nHost: {host or f'127.0.0.1:{self.admin_port}'}\r\nConnection: close\r\n"
             for k, v in headers:

@@ -45,7 +45,7 @@ def test_client_keys(world):
     assert g.messages(headers=[("x-api-key", KEY)]).status == 200
     assert g.call("/v1/models", None, method="GET").status == 401
     assert KEY not in g.log() and KEY not in (g.dir / "access.log").read_text()
-    head = a.requests[0].raw_head
+    head = a.requests[0].raw_head.decode()
     assert KEY not in head and "Bearer sk-key-a-SECRET" in head
 
 
@@ -118,7 +118,7 @@ def test_keep_alive_and_pipelining(world):
     assert raw(g2, one * 3).count(b"HTTP/1.1 200") == 2
 
 
-@pytest.mark.parametrize("body,why", [(b"", "object"), (b"[]", "object"), (b"{", None), (b'{"model":"r"', None), (b'{"messages":[]}', "model"),
+@pytest.mark.parametrize("body,why", [(b"", "empty"), (b"[]", "object"), (b"{", None), (b'{"model":"r"', None), (b'{"messages":[]}', "model"),
                                       (b'{"model":1}', "model"), (b'{"model":""}', "model"), (b'{"model":"r","stream":"yes"}', "stream"),
                                       (b'{"model":"r","model":"r"}', "model"), (b'{"model":"r","n":0}', "n"), (b'{"model":"r\\r\\nX: y"}', None),
                                       (b'{"model":"r","x":"\xff"}', None), (b"[" * 100000, None), (b'{"model":"r","x":' + b"[" * 100000, None)])
