@@ -159,12 +159,12 @@ enum failure_class classify_by_status(unsigned status, const struct fields *fiel
         unsigned status;
         enum failure_class class;
     } rows[] = {
-        {401, FAILURE_AUTH},     {402, FAILURE_QUOTA},   {403, FAILURE_AUTH},     {404, FAILURE_NOTFOUND},
-        {405, FAILURE_AUTH},     {407, FAILURE_AUTH},    {408, FAILURE_FAULT},    {409, FAILURE_FAULT},
-        {410, FAILURE_NOTFOUND}, {413, FAILURE_CONTEXT}, {418, FAILURE_FAULT},    {421, FAILURE_FAULT},
-        {423, FAILURE_FAULT},   {424, FAILURE_FAULT},    {425, FAILURE_FAULT},
-        {426, FAILURE_FAULT},    {429, FAILURE_RATE},    {451, FAILURE_POLICY},   {498, FAILURE_OVERLOAD},
-        {499, FAILURE_FAULT},    {501, FAILURE_COMPAT},  {503, FAILURE_OVERLOAD}, {529, FAILURE_OVERLOAD},
+        {401, FAILURE_AUTH},     {402, FAILURE_QUOTA},    {403, FAILURE_AUTH},     {404, FAILURE_NOTFOUND},
+        {405, FAILURE_AUTH},     {407, FAILURE_AUTH},     {408, FAILURE_FAULT},    {409, FAILURE_FAULT},
+        {410, FAILURE_NOTFOUND}, {413, FAILURE_CONTEXT},  {418, FAILURE_FAULT},    {421, FAILURE_FAULT},
+        {423, FAILURE_FAULT},    {424, FAILURE_FAULT},    {425, FAILURE_FAULT},    {426, FAILURE_FAULT},
+        {429, FAILURE_RATE},     {451, FAILURE_POLICY},   {498, FAILURE_OVERLOAD}, {499, FAILURE_FAULT},
+        {501, FAILURE_COMPAT},   {503, FAILURE_OVERLOAD}, {529, FAILURE_OVERLOAD},
     };
     bool is_edge = status == 403 && c->is_html && fields != NULL && fields_has(fields, "cf-ray");
     if (is_edge)

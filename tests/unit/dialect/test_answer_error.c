@@ -36,7 +36,7 @@ static void each_class_has_its_status_and_words(void **state)
          "tools[0]"},
         {FAILURE_POLICY, 400, 400, "invalid_request_error", "content_policy_violation", "invalid_request_error",
          "tools[0]"},
-        {FAILURE_COMPAT, 422, 400, "their_type", "their_code", "invalid_request_error", "tools[0]"},
+        {FAILURE_COMPAT, 422, 422, "their_type", "their_code", "invalid_request_error", "tools[0]"},
         {FAILURE_CLIENT, 422, 422, "their_type", "their_code", "invalid_request_error", "tools[0]"},
         {FAILURE_CLIENT, 0, 400, "their_type", "their_code", "invalid_request_error", "tools[0]"},
     };
