@@ -33,16 +33,17 @@ class World:
         conf.update(config or {})
         return self.gateway(conf, env=env, **kw), ps
 
+    def end(self):
+        codes = [(g.stop(), g.log()) for g in self.gateways]
+        for p in self.providers:
+            p.close()
+        for code, log in codes:
+            assert code == 0, log
+            assert "ERROR: " not in log and "runtime error" not in log, log
+
 
 @pytest.fixture
 def world(tmp_path):
     w = World(tmp_path)
     yield w
-    codes = []
-    for g in w.gateways:
-        codes.append((g.stop(), g.log()))
-    for p in w.providers:
-        p.close()
-    for code, log in codes:
-        assert code == 0, log
-        assert "ERROR: " not in log and "runtime error" not in log, log
+    w.end()

@@ -88,7 +88,7 @@ class Answer:
                 call_id, name, pieces = rest
                 start = {"index": n_tools, "id": call_id, "type": "function", "function": {"name": name, "arguments": ""}}
                 out.append(self.chat_chunk({"tool_calls": [start]}, has_usage=has_usage))
-                for p in pieces:
+                for p in pieces or ["{}"]:
                     out.append(self.chat_chunk({"tool_calls": [{"index": n_tools, "function": {"arguments": p}}]}, has_usage=has_usage))
                 n_tools += 1
             else:
@@ -107,7 +107,7 @@ class Answer:
         calls = []
         for kind, *rest in self.parts:
             if kind == "tool":
-                calls.append({"id": rest[0], "type": "function", "function": {"name": rest[1], "arguments": "".join(rest[2])}})
+                calls.append({"id": rest[0], "type": "function", "function": {"name": rest[1], "arguments": "".join(rest[2]) or "{}"}})
             elif kind == "think":
                 m["reasoning_content"] = "".join(rest[0])
             else:
