@@ -62,7 +62,7 @@ struct bytes bytes_slice(struct bytes a, size_t from, size_t to)
         to = a.n;
     if (from > to)
         from = to;
-    return (struct bytes){a.p + from, to - from};
+    return (struct bytes){a.p ? a.p + from : NULL, to - from}; /* NULL + 0 is not defined */
 }
 
 static bool is_blank(char c)

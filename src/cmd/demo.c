@@ -83,7 +83,7 @@ static bool start_mock(struct demo *d)
     char *argv[3 + 2 * N_PROVIDERS + 1] = {(char *)(uintptr_t) "ringmain", (char *)(uintptr_t) "mock"};
     int n = 2;
     for (int i = 0; i < N_PROVIDERS; i++) {
-        snprintf(specs[i], sizeof specs[i], "port=%u,dialect=%s,model=demo-%s,ttft-ms=%s,tokens=12,gap-ms=15",
+        snprintf(specs[i], sizeof specs[i], "port=%u,dialect=%s,model=demo-%s,ttft-ms=%s,tokens=11,gap-ms=15",
                  d->provider_ports[i], i == 1 ? "anthropic" : "openai", provider_names[i], ttft[i]);
         argv[n++] = (char *)(uintptr_t) "--provider";
         argv[n++] = specs[i];
@@ -242,8 +242,9 @@ static void print_attempt(yyjson_val *t)
            target, (int)outcome.n, outcome.p,
            status ? (char[]){(char)('0' + status / 100), (char)('0' + status / 10 % 10), (char)('0' + status % 10), 0}
                   : "-",
-           (double)json_tree_int(t, "total_us", 0) / 1000, first, (long long)json_tree_int(tokens, "input", 0),
-           (long long)json_tree_int(tokens, "output", 0), (int)from.n, from.p);
+           (double)(json_tree_int(t, "total_us", 0) - json_tree_int(t, "start_us", 0)) / 1000, first,
+           (long long)json_tree_int(tokens, "input", 0), (long long)json_tree_int(tokens, "output", 0), (int)from.n,
+           from.p);
     print_usd(yyjson_obj_get(t, "cost_nusd"));
     printf(" ");
     print_usd(yyjson_obj_get(t, "waste_nusd"));

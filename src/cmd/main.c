@@ -21,7 +21,8 @@ static const struct command commands[] = {
 static void usage(FILE *to)
 {
     fputs("usage: ringmain COMMAND [options]\n\n"
-          "A gateway between applications and language-model providers. It switches provider inside the request when one\n"
+          "A gateway between applications and language-model providers. It switches provider inside the request when "
+          "one\n"
           "degrades, and shows what every attempt cost.\n\n",
           to);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)

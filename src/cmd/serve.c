@@ -1,9 +1,9 @@
 /* ringmain serve: load, start, then sit on signals. All signals are blocked in every thread and taken here. */
+#include "serve/serve.h"
 #include "base/log.h"
 #include "cmd/cmd.h"
 #include "cmd/load.h"
 #include "panel/panel.h"
-#include "serve/serve.h"
 
 #include <getopt.h>
 #include <pthread.h>

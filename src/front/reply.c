@@ -2,6 +2,7 @@
 #include "front/reply.h"
 
 #include "base/text.h"
+#include "dialect/error.h"
 #include "front/visit.h"
 
 static void put_cstr(struct buf *out, const char *name, const char *value)
@@ -89,7 +90,7 @@ void call_answer_error(struct client_call *c, const struct answer_error *e, cons
     if (no_retry)
         head_put_field(&further, "x-should-retry", BYTES("false"));
     error_body(c->dialect, e, &body);
-    reply_whole(c, e->status, &facts, buf_bytes(&further), buf_bytes(&body));
+    reply_whole(c, error_status(c->dialect, e), &facts, buf_bytes(&further), buf_bytes(&body));
     buf_fini(&further);
     buf_fini(&body);
 }

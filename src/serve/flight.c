@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "dialect/error.h"
 #include "model/call.h"
 
 struct flight {
@@ -358,12 +359,10 @@ static struct answer_error answer_of(struct flight *f, const struct relay_answer
         e.message = arena_printf(&f->arena, "No provider of route '%s' could answer; see attempts.", rec->route);
         e.attempts = rec->attempts;
         e.n_attempts = rec->n_attempts;
-        e.status = bytes_is(bytes_of(f->call->dialect->name), "anthropic") ? 529 : a->status;
     } else {
         error_of_failure(&a->failure, a->provider, &f->arena, &e);
-        if (a->status != 0 && !bytes_is(bytes_of(f->call->dialect->name), "anthropic"))
-            e.status = a->status;
     }
+    e.status = a->status;
     e.retry_after_ms = a->retry_after_ms;
     e.request_id = f->id_text;
     return e;
@@ -372,7 +371,7 @@ static struct answer_error answer_of(struct flight *f, const struct relay_answer
 static void answer(struct flight *f, const struct relay_answer *a)
 {
     struct answer_error e = answer_of(f, a);
-    f->status = e.status;
+    f->status = error_status(f->call->dialect, &e);
     f->call->owner = NULL;
     call_answer_error(f->call, &e, relay_record(f->relay), a->no_retry);
     f->call = NULL;
