@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TAIL_DEFAULT = 20, FOLLOW_MS = 200, FOLLOW_BATCH = 100 };
+enum { TAIL_DEFAULT = 20, FOLLOW_MS = 200, FOLLOW_IDS = 8192 };
 
 struct asked {
     const char *config, *db, *since, *word, *id;
@@ -218,39 +218,60 @@ static int failed(struct ledger_reader *r)
     return 1;
 }
 
-static int follow(struct ledger_reader *r, const struct asked *a, uint64_t last)
+/* The newest ids of one look. */
+struct look {
+    uint64_t ids[FOLLOW_IDS];
+    size_t n;
+};
+
+/* Prints what stands in `now` and not in `before`, in the order of ids. False = failed. */
+static bool print_new(struct ledger_reader *r, const struct asked *a, const struct look *before, const struct look *now)
 {
-    for (;;) {
+    size_t at = before->n;
+    for (size_t i = now->n; i > 0; i--) {
         struct arena arena = {0};
-        struct request_record *v = ARENA_ARRAY(&arena, struct request_record, FOLLOW_BATCH);
-        unsigned n = 0;
-        if (reader_follow(r, FOLLOW_BATCH, last, &arena, v, &n) != ERR_OK) {
-            arena_fini(&arena);
-            return failed(r);
-        }
-        for (unsigned i = 0; i < n; i++) {
-            show_one(&v[i], a->is_json, print_line);
-            last = v[i].id;
-        }
+        struct request_record rec;
+        uint64_t id = now->ids[i - 1];
+        while (at > 0 && before->ids[at - 1] < id)
+            at--;
+        if (at > 0 && before->ids[at - 1] == id)
+            continue;
+        bool ok = reader_record(r, id, &arena, &rec) == ERR_OK;
+        if (ok)
+            show_one(&rec, a->is_json, print_line);
         arena_fini(&arena);
-        if (ferror(stdout))
-            return 1;
-        if (n < FOLLOW_BATCH)
-            poll(NULL, 0, FOLLOW_MS);
+        if (!ok)
+            return false;
     }
+    return true;
+}
+
+static int follow(struct ledger_reader *r, const struct asked *a, struct look *before)
+{
+    static struct look now; /* too large for the stack */
+    while (!ferror(stdout)) {
+        poll(NULL, 0, FOLLOW_MS);
+        if (reader_ids(r, now.ids, FOLLOW_IDS, &now.n) != ERR_OK || !print_new(r, a, before, &now))
+            return failed(r);
+        memcpy(before, &now, sizeof now);
+    }
+    return 1;
 }
 
 static int tail(struct ledger_reader *r, const struct asked *a)
 {
+    static struct look seen;
     struct arena arena = {0};
     unsigned n = 0;
     struct request_record *v = ARENA_ARRAY(&arena, struct request_record, a->n > 0 ? a->n : 1);
-    int code = reader_list(r, (unsigned)a->n, 0, 0, &arena, v, &n) == ERR_OK ? 0 : failed(r);
+    if (a->follows && reader_ids(r, seen.ids, FOLLOW_IDS, &seen.n) != ERR_OK)
+        return failed(r);
+    uint64_t before = a->follows && seen.n > 0 ? seen.ids[0] + 1 : 0;
+    int code = reader_list(r, (unsigned)a->n, 0, before, &arena, v, &n) == ERR_OK ? 0 : failed(r);
     for (unsigned i = n; i > 0; i--)
         show_one(&v[i - 1], a->is_json, print_line);
-    uint64_t last = n > 0 ? v[0].id : 0;
     arena_fini(&arena);
-    return code == 0 && a->follows ? follow(r, a, last) : code;
+    return code == 0 && a->follows ? follow(r, a, &seen) : code;
 }
 
 static int show(struct ledger_reader *r, const struct asked *a)

@@ -10,7 +10,7 @@
 
 struct ledger_reader {
     sqlite3 *db;
-    sqlite3_stmt *one, *newest, *oldest, *attempts, *name;
+    sqlite3_stmt *one, *newest, *ids, *attempts, *name;
 };
 
 static bool prepare(struct ledger_reader *r, const char *sql, sqlite3_stmt **out)
@@ -24,7 +24,7 @@ static bool prepare_all(struct ledger_reader *r)
 {
     return prepare(r, SELECT_REQUEST "WHERE id = ?", &r->one) &&
            prepare(r, SELECT_REQUEST "WHERE id > ? AND id < ? ORDER BY id DESC LIMIT ?", &r->newest) &&
-           prepare(r, SELECT_REQUEST "WHERE id > ? ORDER BY id LIMIT ?", &r->oldest) &&
+           prepare(r, "SELECT id FROM request ORDER BY id DESC LIMIT ?", &r->ids) &&
            prepare(r, "SELECT started_ms, " ATTEMPT_COLUMNS " FROM attempt WHERE request_id = ? ORDER BY n",
                    &r->attempts) &&
            prepare(r, "SELECT text FROM name WHERE id = ?", &r->name);
@@ -52,7 +52,7 @@ void ledger_reader_close(struct ledger_reader *r)
 {
     if (r == NULL)
         return;
-    sqlite3_stmt *all[] = {r->one, r->newest, r->oldest, r->attempts, r->name};
+    sqlite3_stmt *all[] = {r->one, r->newest, r->ids, r->attempts, r->name};
     for (size_t i = 0; i < RM_COUNTOF(all); i++)
         sqlite3_finalize(all[i]);
     sqlite3_close(r->db);
@@ -207,12 +207,15 @@ enum err reader_list(struct ledger_reader *r, unsigned n, uint64_t after, uint64
     return read_rows(r, r->newest, n, arena, out, n_out);
 }
 
-enum err reader_follow(struct ledger_reader *r, unsigned n, uint64_t after, struct arena *arena,
-                       struct request_record *out, unsigned *n_out)
+enum err reader_ids(struct ledger_reader *r, uint64_t *ids, size_t cap, size_t *n_out)
 {
-    sqlite3_bind_int64(r->oldest, 1, (int64_t)after);
-    sqlite3_bind_int64(r->oldest, 2, n);
-    return read_rows(r, r->oldest, n, arena, out, n_out);
+    int rc = SQLITE_DONE;
+    *n_out = 0;
+    sqlite3_bind_int64(r->ids, 1, (int64_t)cap);
+    while (*n_out < cap && (rc = sqlite3_step(r->ids)) == SQLITE_ROW)
+        ids[(*n_out)++] = (uint64_t)sqlite3_column_int64(r->ids, 0);
+    sqlite3_reset(r->ids);
+    return rc == SQLITE_ROW || rc == SQLITE_DONE ? ERR_OK : ERR_IO;
 }
 
 int64_t reader_now_ms(struct ledger_reader *r)

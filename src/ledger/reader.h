@@ -17,9 +17,9 @@ enum err reader_record(struct ledger_reader *r, uint64_t id, struct arena *arena
  * *n_out = how many. */
 enum err reader_list(struct ledger_reader *r, unsigned n, uint64_t after, uint64_t before, struct arena *arena,
                      struct request_record *out, unsigned *n_out) RM_MUST_USE;
-/* The oldest n after an id, oldest first: for following. */
-enum err reader_follow(struct ledger_reader *r, unsigned n, uint64_t after, struct arena *arena,
-                       struct request_record *out, unsigned *n_out) RM_MUST_USE;
+/* The newest ids alone, newest first; at most cap. For following: a request is written when it ends but its id tells
+ * when it began, so what is new is what was not there before, not what is larger. */
+enum err reader_ids(struct ledger_reader *r, uint64_t *ids, size_t cap, size_t *n_out) RM_MUST_USE;
 /* The connection, for summary.c. */
 sqlite3 *reader_db(struct ledger_reader *r);
 /* Milliseconds since 1970 as the database tells them. */

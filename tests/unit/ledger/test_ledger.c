@@ -119,6 +119,10 @@ static void visible_while_writing(void **state)
     buf_clear(&list);
     assert_int_equal(ledger_list_json(r, 9, 2, &list), ERR_OK);
     assert_memory_equal(buf_cstr(&list) + 8, one, 17);
+    uint64_t ids[2];
+    size_t n_ids;
+    assert_int_equal(reader_ids(r, ids, 2, &n_ids), ERR_OK);
+    assert_true(n_ids == 2 && ids[0] == 3 && ids[1] == 2);
     struct buf none = {0};
     assert_int_equal(ledger_read_json(r, 4, &none), ERR_NOT_FOUND);
     buf_fini(&list);
