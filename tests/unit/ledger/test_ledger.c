@@ -8,6 +8,9 @@
 #include "ledger/schema.h"
 #include "ledger/summary.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+
 static struct ledger_reader *open_reader(const char *db)
 {
     struct ledger_reader *r = NULL;
@@ -425,6 +428,45 @@ static void short_writes_are_finished(void **state)
     fixture_fini(&f);
 }
 
+/* No file may grow: what a full disk does, without filling one. */
+static void set_file_limit(rlim_t bytes)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void full_disk_rows_wait(void **state)
+{
+    struct fixture f;
+    fixture_init(&f);
+    signal(SIGXFSZ, SIG_IGN);
+    struct ledger *l = ledger_fixture(f.db, f.log, 1000);
+    assert_true(ledger_put(ledger_ring(l, 0), record_fixture(&f, 1)));
+    WAIT_FOR(n_written(l) == 1);
+    set_file_limit(700); /* ends inside the second line of the access log */
+    for (uint64_t id = 2; id <= 301; id++)
+        assert_true(ledger_put(ledger_ring(l, 0), record_fixture(&f, id)));
+    WAIT_FOR(is_degraded(l));
+    set_file_limit(RLIM_INFINITY);
+    WAIT_FOR(n_written(l) == 301);
+    WAIT_FOR(!is_degraded(l));
+    ledger_close(l);
+    assert_int_equal(sql_int(f.db, "SELECT count(*) FROM request"), 301);
+    assert_int_equal(sql_int(f.db, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'"), 1);
+    FILE *file = fopen(f.log, "r");
+    char line[1024];
+    int n = 0;
+    for (; fgets(line, sizeof line, file) != NULL; n++) {
+        assert_memory_equal(line, "{\"id\":\"req_", 11);
+        assert_string_equal(line + strlen(line) - 2, "}\n");
+    }
+    fclose(file);
+    assert_int_equal(n, 301);
+    fixture_fini(&f);
+}
+
 static void ids_are_in_time_order(void **state)
 {
     uint32_t counter = 0xfffe;
@@ -452,6 +494,7 @@ int main(void)
         cmocka_unit_test(access_lines),
         cmocka_unit_test(reopens_after_rotation),
         cmocka_unit_test(short_writes_are_finished),
+        cmocka_unit_test(full_disk_rows_wait),
         cmocka_unit_test(ids_are_in_time_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
