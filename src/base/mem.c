@@ -31,6 +31,14 @@ void *mem_zalloc(size_t n)
     return p;
 }
 
+void *mem_zalloc_lines(size_t n)
+{
+    size_t whole = (n + 63) / 64 * 64;
+    void *p = aligned_alloc(64, whole ? whole : 64);
+    RM_ASSERT(p != NULL);
+    return memset(p, 0, whole ? whole : 64);
+}
+
 void *mem_realloc(void *p, size_t n)
 {
     void *q = realloc(p, n ? n : 1);

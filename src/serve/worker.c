@@ -145,8 +145,7 @@ struct worker *worker_new(const struct worker_options *o)
                                                  .config = current_config,
                                                  .new_id = new_id,
                                                  .on_refused = on_refused};
-    /* stats begin a cache line of their own */
-    struct worker *w = mem_zalloc(sizeof *w);
+    struct worker *w = mem_zalloc_lines(sizeof *w); /* stats begin a line of their own */
     w->core = o->core;
     w->config = config_ref(o->config);
     w->registry = o->registry;
