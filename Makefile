@@ -3,7 +3,7 @@ BUILD ?= build
 CC ?= gcc
 SAN = -Db_sanitize=address,undefined -Db_lundef=false
 
-.PHONY: help all release check e2e sim asan tsan clang fuzz cover bench size fmt rooms lint clean
+.PHONY: help all release check e2e sim asan tsan clang fuzz cover bench size fmt format rooms lint docs clean
 
 all: $(BUILD)/debug/build.ninja
 	ninja -C $(BUILD)/debug ringmain
@@ -18,6 +18,9 @@ help:
 	@echo "make clang      build and unit tests with clang"
 	@echo "make fuzz T=sse one fuzz target for a minute"
 	@echo "make size       the longest functions and files"
+	@echo "make bench      against HAProxy and nginx (bench/README.md)"
+	@echo "make docs       docs/settings.md from the settings table"
+	@echo "make cover      line coverage of unit tests and simulator, worst files first"
 	@echo "make fmt        clang-format over src and tests"
 
 $(BUILD)/debug/build.ninja:
@@ -45,10 +48,24 @@ lint:
 fmt:
 	clang-format -i $$(git ls-files 'src/*.[ch]' 'tests/*.[ch]')
 
+format:
+	clang-format --dry-run --Werror $$(git ls-files 'src/*.[ch]' 'tests/*.[ch]')
+
+docs: $(BUILD)/debug/build.ninja
+	ninja -C $(BUILD)/debug tests/test_settings
+	RINGMAIN_SOURCE=$$PWD RINGMAIN_WRITE_DOCS=1 $(BUILD)/debug/tests/test_settings >/dev/null
+
+cover:
+	[ -f $(BUILD)/cover/build.ninja ] || CC=gcc meson setup $(BUILD)/cover -Db_coverage=true >/dev/null
+	ninja -C $(BUILD)/cover && meson test -C $(BUILD)/cover --suite unit --suite sim
+	@cd $(BUILD)/cover && find . -name '*.gcda' -path '*src*' | xargs gcov -n 2>/dev/null | \
+	  awk '/^File .*src\//{f=$$2} /^Lines executed/{if(f){print $$0, f; f=""}}' | sort -t: -k2 -n | head -40
+
 size:
 	python3 tests/check_size.py --list
+	python3 tests/check_size.py
 
-check: $(BUILD)/debug/build.ninja rooms lint
+check: $(BUILD)/debug/build.ninja format rooms lint
 	ninja -C $(BUILD)/debug
 	meson test -C $(BUILD)/debug --suite unit --suite sim --print-errorlogs
 
