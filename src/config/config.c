@@ -26,6 +26,26 @@ static void scrub_secrets(struct config *c)
     }
 }
 
+struct config *config_of_core(struct config *whole)
+{
+    struct config *c = mem_zalloc_lines(sizeof *c);
+    RM_ASSERT(whole->whole == NULL);
+    memcpy(c, whole, sizeof *c);
+    arena_init(&c->arena);
+    c->whole = config_ref(whole);
+    atomic_store(&c->refs, 1);
+    mem_count(MEM_CONFIG, 1);
+    return c;
+}
+
+static void release_whole(struct config *c)
+{
+    if (c->on_free != NULL)
+        c->on_free(c);
+    scrub_secrets(c);
+    arena_fini(&c->arena);
+}
+
 void config_unref(struct config *c)
 {
     if (c == NULL)
@@ -34,10 +54,10 @@ void config_unref(struct config *c)
     RM_ASSERT(before > 0);
     if (before > 1)
         return;
-    if (c->on_free != NULL)
-        c->on_free(c);
-    scrub_secrets(c);
-    arena_fini(&c->arena);
+    if (c->whole != NULL)
+        config_unref(c->whole);
+    else
+        release_whole(c);
     mem_count(MEM_CONFIG, -1);
     mem_free(c);
 }

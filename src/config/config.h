@@ -116,7 +116,8 @@ struct client_key {
 };
 
 struct config {
-    struct arena arena; /* owns everything below */
+    struct arena arena;   /* owns everything below */
+    struct config *whole; /* of a core's handle: the snapshot it shows; NULL = this is the snapshot */
     _Atomic int refs;
     uint64_t version;         /* 1, 2, … per successful load in this process */
     const char *path;         /* of the file; "" = from memory */
@@ -179,6 +180,9 @@ void config_faults_fini(struct config_faults *f);
 /* "file:line:column: error: message\n" per fault. */
 void config_faults_text(const struct config_faults *f, struct buf *out);
 
+/* A core's own handle of the snapshot, with one reference: the same members behind a count of its own, so that requests
+ * on one core never write a cache line that another core reads. It holds one reference on the snapshot. */
+struct config *config_of_core(struct config *whole);
 struct config *config_ref(struct config *c);
 void config_unref(struct config *c); /* frees at zero, scrubs secrets */
 

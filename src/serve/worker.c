@@ -147,7 +147,7 @@ struct worker *worker_new(const struct worker_options *o)
                                                  .on_refused = on_refused};
     struct worker *w = mem_zalloc_lines(sizeof *w); /* stats begin a line of their own */
     w->core = o->core;
-    w->config = config_ref(o->config);
+    w->config = config_of_core(o->config);
     w->registry = o->registry;
     w->ledger = o->ledger;
     w->ring = o->ledger ? ledger_ring(o->ledger, o->core) : NULL;
@@ -204,7 +204,8 @@ static void do_reload(struct mail *m)
     struct order *o = RM_CONTAINER(m, struct order, mail);
     struct worker *w = o->worker;
     struct config *old = w->config;
-    w->config = o->config;
+    w->config = config_of_core(o->config);
+    config_unref(o->config);
     struct server_limits limits = limits_of(w->config);
     front_set_limits(w->front, &limits);
     fit_routes(w);
