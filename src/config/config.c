@@ -30,8 +30,8 @@ struct config *config_of_core(struct config *whole)
 {
     struct config *c = mem_zalloc_lines(sizeof *c);
     RM_ASSERT(whole->whole == NULL);
-    memcpy(c, whole, sizeof *c);
-    arena_init(&c->arena);
+    size_t from = offsetof(struct config, version); /* all but the memory and the count, which others move */
+    memcpy((char *)c + from, (const char *)whole + from, sizeof *c - from);
     c->whole = config_ref(whole);
     atomic_store(&c->refs, 1);
     mem_count(MEM_CONFIG, 1);
