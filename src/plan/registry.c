@@ -449,8 +449,10 @@ void registry_quota(struct registry *r, uint16_t credential_id, uint64_t now_us,
     struct health *h = &r->credentials[credential_id].health;
     bool is_new = t->word != 0 || state_of(atomic_load(&h->word)) == HEALTH_CLOSED;
     uint32_t level = atomic_load(&h->level);
-    if (is_new && level < LEVEL_MAX) /* requests in flight together are one discovery */
+    if (is_new && level < LEVEL_MAX)
         atomic_fetch_add(&h->level, 1);
+    else if (level > 0) /* requests in flight together are one discovery */
+        level--;
     uint64_t us = QUOTA_US << level;
     if (us > QUOTA_MAX_US)
         us = QUOTA_MAX_US;
