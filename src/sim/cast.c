@@ -1,4 +1,6 @@
-/* Who is in the story: providers, two routes over the same targets, and the guests with their manners. Times are mostly
+/* Each draw is a statement of its own: the order in which an initialiser's parts are evaluated is the compiler's.
+ *
+ * Who is in the story: providers, two routes over the same targets, and the guests with their manners. Times are mostly
  * multiples of 50 ms, so that events meet budgets, deadlines and each other exactly. */
 #include "sim/inside.h"
 
@@ -39,15 +41,13 @@ static void cast_providers(struct world *w)
                                                  .dialect = "openai",
                                                  .vendor = "",
                                                  .url = {.host = host_names[i], .authority = host_names[i]},
-                                                 .is_off = chance(&w->rng, 6),
                                                  .index = (uint16_t)i};
-        w->prices[i] = (struct price){.input = (int64_t)rng_below(&w->rng, 5000000),
-                                      .output = (int64_t)rng_below(&w->rng, 30000000),
-                                      .cache_read = -1,
-                                      .cache_write_5m = -1,
-                                      .cache_write_1h = -1,
-                                      .version = "sim",
-                                      .source = ""};
+        w->providers[i].is_off = chance(&w->rng, 6);
+
+        w->prices[i] = (struct price){
+            .cache_read = -1, .cache_write_5m = -1, .cache_write_1h = -1, .version = "sim", .source = ""};
+        w->prices[i].input = (int64_t)rng_below(&w->rng, 5000000);
+        w->prices[i].output = (int64_t)rng_below(&w->rng, 30000000);
     }
 }
 
@@ -55,16 +55,15 @@ static void cast_link(struct world *w, struct link_conf *l, size_t at)
 {
     struct rng *rng = &w->rng;
     size_t p = rng_below(rng, WORLD_PROVIDERS);
-    *l = (struct link_conf){.provider = &w->providers[p],
-                            .model = model_names[rng_below(rng, 2)],
-                            .ttft_budget_ms = ONE_OF(rng, 200, 500, 1000, 2000),
-                            .connect_timeout_ms = 400,
-                            .idle_timeout_ms = ONE_OF(rng, 300, 1000),
-                            .total_budget_ms = ONE_OF(rng, 800, 3000),
-                            .retries = (uint32_t)rng_below(rng, 3),
-                            .context_window = (int64_t)ONE_OF(rng, 0, 0, 0, 1000, 8000, 128000),
-                            .price = chance(rng, 80) ? &w->prices[p] : NULL,
-                            .index = (uint16_t)at};
+    *l = (struct link_conf){.provider = &w->providers[p], .connect_timeout_ms = 400, .index = (uint16_t)at};
+    l->model = model_names[rng_below(rng, 2)];
+    l->ttft_budget_ms = ONE_OF(rng, 200, 500, 1000, 2000);
+    l->idle_timeout_ms = ONE_OF(rng, 300, 1000);
+    l->total_budget_ms = ONE_OF(rng, 800, 3000);
+    l->retries = (uint32_t)rng_below(rng, 3);
+    l->context_window = (int64_t)ONE_OF(rng, 0, 0, 0, 1000, 8000, 128000);
+    l->price = chance(rng, 80) ? &w->prices[p] : NULL;
+
     l->supports.tools = chance(rng, 10) ? NO : UNSET;
     l->supports.stream_usage = chance(rng, 10) ? NO : UNSET;
 }
@@ -73,24 +72,22 @@ static void cast_route(struct world *w, size_t at)
 {
     struct rng *rng = &w->rng;
     struct route_conf *r = &w->routes[at];
-    *r = (struct route_conf){.model = at == 0 ? "main" : "side",
-                             .links = w->links[at],
-                             .n_links = at == 0 ? 1 + rng_below(rng, WORLD_LINKS) : 1 + rng_below(rng, 2),
-                             .deadline_ms = ONE_OF(rng, 500, 1000, 3000, 8000),
-                             .upstream_stream = (enum upstream_stream)rng_below(rng, 3),
-                             .max_attempts = ONE_OF(rng, 1, 2, 4, 8, 8),
-                             .wait_retry_after_ms = ONE_OF(rng, 0, 500),
-                             .heartbeat_ms = ONE_OF(rng, 0, 0, 300),
-                             .index = (uint16_t)at};
+    *r = (struct route_conf){.model = at == 0 ? "main" : "side", .links = w->links[at], .index = (uint16_t)at};
+    r->n_links = at == 0 ? 1 + rng_below(rng, WORLD_LINKS) : 1 + rng_below(rng, 2);
+    r->deadline_ms = ONE_OF(rng, 500, 1000, 3000, 8000);
+    r->upstream_stream = (enum upstream_stream)rng_below(rng, 3);
+    r->max_attempts = ONE_OF(rng, 1, 2, 4, 8, 8);
+    r->wait_retry_after_ms = ONE_OF(rng, 0, 500);
+    r->heartbeat_ms = ONE_OF(rng, 0, 0, 300);
+
     r->failover_on.has_default = true;
     r->failover_on.outcomes[OUTCOME_AUTH_ERROR] = chance(rng, 20);
-    r->breaker = (struct breaker_conf){.is_off = chance(rng, 10),
-                                       .failures = ONE_OF(rng, 2, 5),
-                                       .ratio_permille = 500,
-                                       .ratio_min = 10,
-                                       .window_ms = 30000,
-                                       .cooldown_ms = ONE_OF(rng, 500, 5000),
-                                       .cooldown_max_ms = 60000};
+    r->breaker =
+        (struct breaker_conf){.ratio_permille = 500, .ratio_min = 10, .window_ms = 30000, .cooldown_max_ms = 60000};
+    r->breaker.is_off = chance(rng, 10);
+    r->breaker.failures = ONE_OF(rng, 2, 5);
+    r->breaker.cooldown_ms = ONE_OF(rng, 500, 5000);
+
     for (size_t i = 0; i < r->n_links; i++)
         cast_link(w, &r->links[i], i);
 }
@@ -120,13 +117,16 @@ static void cast_guest(struct world *w, size_t at, uint64_t arrive_us)
 {
     struct rng *rng = &w->rng;
     struct guest *g = &w->guests[at];
-    *g = (struct guest){.index = at, .route = &w->routes[chance(rng, 80) ? 0 : 1], .arrive_us = arrive_us};
-    g->call = (struct call){.is_stream = chance(rng, 70),
-                            .has_tools = chance(rng, 15),
-                            .max_tokens = -1,
-                            .n = chance(rng, 4) ? 2 : 1,
-                            .state = chance(rng, 4) ? BYTES("resp_1") : (struct bytes){NULL, 0},
-                            .prompt_bytes = ONE_OF(rng, 0, 7, 400, 3640, 20000)};
+    *g = (struct guest){.index = at, .arrive_us = arrive_us};
+    g->route = &w->routes[chance(rng, 80) ? 0 : 1];
+
+    g->call = (struct call){.max_tokens = -1};
+    g->call.is_stream = chance(rng, 70);
+    g->call.has_tools = chance(rng, 15);
+    g->call.n = chance(rng, 4) ? 2 : 1;
+    g->call.state = chance(rng, 4) ? BYTES("resp_1") : (struct bytes){NULL, 0};
+    g->call.prompt_bytes = ONE_OF(rng, 0, 7, 400, 3640, 20000);
+
     for (size_t i = 0; i < WORLD_LINKS; i++)
         g->unbuildable |= chance(rng, 2) ? UINT32_C(1) << i : 0;
     cast_directive(w, g);

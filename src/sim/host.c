@@ -71,8 +71,11 @@ static void answer(struct play *p, uint64_t first_us, uint64_t gap_ms)
     connect_and_send(p);
     head(p, 200, span(p, 100));
     tokens(p, dice(p, 6), first_us, gap_ms);
-    if (dice(p, 4) != 0)
-        step(p, RELAY_OUTPUT, 0)->usage = (struct usage){(int64_t)dice(p, 500), -1, -1, -1, (int64_t)dice(p, 500), -1};
+    if (dice(p, 4) != 0) {
+        struct usage *u = &step(p, RELAY_OUTPUT, 0)->usage;
+        u->input = dice(p, 500);
+        u->output = dice(p, 500);
+    }
     step(p, RELAY_ENDED, 0);
 }
 
@@ -81,7 +84,8 @@ static void break_inside(struct play *p)
 {
     connect_and_send(p);
     head(p, 200, span(p, 100));
-    tokens(p, dice(p, 4), span(p, 300), 200);
+    unsigned n = dice(p, 4); /* a draw a statement: arguments have no order */
+    tokens(p, n, span(p, 300), 200);
     switch (dice(p, 4)) {
     case 0:
         fail(p, 0, FAILURE_OVERLOAD, 0)->in_stream = true;

@@ -814,6 +814,29 @@ static void test_deadline_while_waiting(void **state)
     outcome_is(OUTCOME_DEADLINE);
 }
 
+/* Found by the simulator: a failure exactly at the deadline must not start another attempt. */
+static void test_failure_at_the_deadline(void **state)
+{
+    links[0].ttft_budget_ms = 20000;
+    begin("START 1>0");
+    sent(0, 1);
+    failed(10000 * MS, 1, FAILURE_OVERLOAD, 503, "CANCEL 1, ANSWER, RECORD");
+    assert_string_equal(entry(0)->decision, "deadline: 503 overloaded");
+}
+
+/* Found by the simulator: a repair past the budget shares the budget that is over. */
+static void test_repair_past_the_budget(void **state)
+{
+    struct failure f = failure_of(FAILURE_COMPAT, 400);
+    f.quirk = QUIRK_MAX_TOKENS;
+    route.n_links = 1;
+    begin("START 1>0");
+    time_is(2000 * MS, "");
+    failed_as(2500 * MS, 1, f, "CANCEL 1, START 2>0");
+    wakes_at(10000 * MS);
+    token(3000 * MS, 2, "COMMIT 2");
+}
+
 static void test_unknown_price(void **state)
 {
     links[0].price = NULL;
@@ -883,6 +906,8 @@ int main(void)
         TEST(test_client_gone_comes_before_clocks),
         TEST(test_drain),
         TEST(test_deadline_while_waiting),
+        TEST(test_failure_at_the_deadline),
+        TEST(test_repair_past_the_budget),
         TEST(test_unknown_price),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
