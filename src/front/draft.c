@@ -5,7 +5,11 @@
  *     client waits       KEEP:  the provider's JSON as it is   ENCODE: encoder, one JSON text at the end
  *
  * Before commit everything goes to `held`; after it RELAY lends the provider's bytes to the socket (no copy: they stay
- * valid until the flush), ENCODE writes to `held` and lends that. */
+ * valid until the flush), ENCODE writes to `held` and lends that.
+ *
+ * A provider can name a finish and fail all the same, and a failed answer must not look finished. So RELAY keeps the
+ * events from a finish on in `waiting` until a token, the terminal marker or the end shows that it was meant (the
+ * encoders do the same in their way). */
 #include "base/mem.h"
 #include "front/reply.h"
 #include "front/visit.h"
@@ -19,7 +23,9 @@ struct draft {
     bool is_stream; /* the client's wish */
     bool is_committed, has_encoder;
     bool has_done;      /* the provider's terminal marker went by */
+    bool ends_in_cr;    /* RELAY: the last event's line end may lack its LF */
     struct buf held;    /* made and not lent yet */
+    struct buf waiting; /* RELAY: a finish and what followed it without a token */
     struct buf further; /* header lines of the provider's that go down */
     size_t n_lent;      /* bytes of `held` that the inbound has until the flush */
     struct encoder encoder;
@@ -50,6 +56,7 @@ void draft_free(struct draft *d)
     if (d->has_encoder)
         encoder_fini(&d->encoder);
     buf_fini(&d->held);
+    buf_fini(&d->waiting);
     buf_fini(&d->further);
     mem_free(d);
 }
@@ -98,29 +105,82 @@ static bool ends_with_empty_line(struct bytes raw)
            bytes_ends_with(raw, BYTES("\r\n\r")) || bytes_ends_with(raw, BYTES("\r\n\n"));
 }
 
-static size_t give(struct draft *d, struct bytes part)
+static bool has_token(const struct draft_input *in)
 {
+    for (size_t i = 0; i < in->n; i++)
+        if (in->v[i].is_token)
+            return true;
+    return false;
+}
+
+static bool has_kind(const struct draft_input *in, enum event_kind kind)
+{
+    for (size_t i = 0; i < in->n; i++)
+        if (in->v[i].kind == kind)
+            return true;
+    return false;
+}
+
+static void lend_held(struct draft *d)
+{
+    if (d->held.n == d->n_lent)
+        return;
+    inbound_put(d->call->inbound, bytes_slice(buf_bytes(&d->held), d->n_lent, d->held.n));
+    d->n_lent = d->held.n;
+}
+
+/* The finish was meant. What was lent before goes out first: `held` may move when it grows. */
+static void release_waiting(struct draft *d)
+{
+    if (d->waiting.n == 0)
+        return;
+    if (d->n_lent > 0)
+        draft_flush(d);
+    buf_put(&d->held, buf_bytes(&d->waiting));
+    buf_fini(&d->waiting);
     if (d->is_committed)
+        lend_held(d);
+}
+
+/* True when this event must wait, for the finish that it brings or for one before it. */
+static bool must_wait(struct draft *d, const struct draft_input *in)
+{
+    if (has_kind(in, EVENT_DONE))
+        return false;
+    if (has_kind(in, EVENT_FINISH))
+        return true;
+    return d->waiting.n > 0 && !has_token(in) && d->waiting.n <= d->o.gate_bytes;
+}
+
+static void give(struct draft *d, bool waits, struct bytes part)
+{
+    if (waits)
+        buf_put(&d->waiting, part);
+    else if (d->is_committed)
         inbound_put(d->call->inbound, part);
     else
         buf_put(&d->held, part);
-    return part.n;
 }
 
 static size_t relay_raw(struct draft *d, const struct draft_input *in)
 {
+    struct bytes head = in->raw, tail = {0}, end = {0};
     if (in->is_dropped || (!d->is_committed && in->n == 0 && is_comment(in->raw)))
         return 0;
-    size_t n = 0;
+    bool waits = must_wait(d, in);
+    if (!waits || has_token(in))
+        release_waiting(d);
     if (in->strip_end > in->strip_at) {
-        n += give(d, bytes_slice(in->raw, 0, in->strip_at));
-        n += give(d, bytes_slice(in->raw, in->strip_end, in->raw.n));
-    } else {
-        n += give(d, in->raw);
+        head = bytes_slice(in->raw, 0, in->strip_at);
+        tail = bytes_slice(in->raw, in->strip_end, in->raw.n);
     }
     if (!ends_with_empty_line(in->raw))
-        n += give(d, BYTES("\n\n"));
-    return n;
+        end = BYTES("\n\n");
+    d->ends_in_cr = bytes_ends_with(in->raw, BYTES("\r"));
+    give(d, waits, head);
+    give(d, waits, tail);
+    give(d, waits, end);
+    return head.n + tail.n + end.n;
 }
 
 static size_t keep_raw(struct draft *d, const struct draft_input *in)
@@ -141,14 +201,6 @@ static size_t encode(struct draft *d, const struct draft_input *in)
         if (in->v[i].kind != EVENT_ERROR)
             encoder_event(&d->encoder, &in->v[i], &d->held);
     return d->held.n - before;
-}
-
-static bool has_token(const struct draft_input *in)
-{
-    for (size_t i = 0; i < in->n; i++)
-        if (in->v[i].is_token)
-            return true;
-    return false;
 }
 
 bool draft_put(struct draft *d, const struct draft_input *in, uint32_t *n_bytes)
@@ -196,14 +248,6 @@ static struct reply_facts facts_of(const struct draft *d, const struct request_r
                                 .with_cost = !d->is_stream};
 }
 
-static void lend_held(struct draft *d)
-{
-    if (d->held.n == d->n_lent)
-        return;
-    inbound_put(d->call->inbound, bytes_slice(buf_bytes(&d->held), d->n_lent, d->held.n));
-    d->n_lent = d->held.n;
-}
-
 void draft_commit(struct draft *d, const struct request_record *rec)
 {
     RM_ASSERT(!d->is_committed);
@@ -239,7 +283,10 @@ static void end_stream(struct draft *d)
 {
     if (d->mode == MODE_ENCODE)
         encoder_end(&d->encoder, &d->held);
+    release_waiting(d);
     lend_held(d);
+    if (d->mode == MODE_RELAY && d->ends_in_cr)
+        inbound_put(d->call->inbound, BYTES("\n"));
     if (d->mode == MODE_RELAY && !d->has_done)
         inbound_put(d->call->inbound, terminal_marker(d->call->dialect));
     struct client_call *c = d->call;

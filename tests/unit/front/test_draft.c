@@ -150,6 +150,80 @@ static void test_strips_and_drops(void **state)
     assert_string_equal(front_world_body(w), "data: {\"a\":1}\n\ndata: {\"a\":1}\n\n" DONE "<end>");
 }
 
+#define FINISH "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"length\"}]}\n\n"
+#define USAGE "data: {\"choices\":[],\"usage\":{}}\n\n"
+
+static const struct event cut_event = {.kind = EVENT_FINISH, .reason = FINISH_LENGTH};
+static const struct event told_usage = {.kind = EVENT_USAGE};
+
+/* A token, then a finish and what comes with it: all but the token are kept back. */
+static struct draft *draft_at_its_finish(struct front_world *w)
+{
+    call_chat(w, true);
+    struct draft *d = draft_from(w, "openai");
+    put(d, TOKEN, true, &token_event, 1);
+    commit_now(w, d);
+    assert_int_equal(put(d, FINISH, true, &cut_event, 1), strlen(FINISH));
+    draft_flush(d);
+    put(d, USAGE, true, &told_usage, 1);
+    draft_flush(d);
+    front_world_settle(w);
+    assert_true(front_world_has(w, "Hi"));
+    assert_false(front_world_has(w, "finish_reason\":\"length"));
+    assert_false(front_world_has(w, "usage"));
+    return d;
+}
+
+static void test_a_finish_waits_for_the_end(void **state)
+{
+    struct front_world *w = *state;
+    struct draft *d = draft_at_its_finish(w);
+    put(d, DONE, true, &done_event, 1);
+    draft_flush(d);
+    front_world_settle(w);
+    assert_true(front_world_has(w, "[DONE]"));
+    finish(w, d);
+    assert_string_equal(front_world_body(w), TOKEN FINISH USAGE DONE "<end>");
+}
+
+static void test_a_finish_without_marker_goes_out_at_the_end(void **state)
+{
+    struct front_world *w = *state;
+    struct draft *d = draft_at_its_finish(w);
+    finish(w, d);
+    assert_string_equal(front_world_body(w), TOKEN FINISH USAGE DONE "<end>");
+}
+
+/* n > 1: the other choices go on. */
+static void test_a_token_shows_that_a_finish_was_meant(void **state)
+{
+    struct front_world *w = *state;
+    struct draft *d = draft_at_its_finish(w);
+    put(d, TOKEN, true, &token_event, 1);
+    put(d, FINISH, true, &cut_event, 1); /* without a flush between */
+    put(d, TOKEN, true, &token_event, 1);
+    draft_flush(d);
+    put(d, DONE, true, &done_event, 1);
+    finish(w, d);
+    assert_string_equal(front_world_body(w), TOKEN FINISH USAGE TOKEN FINISH TOKEN DONE "<end>");
+}
+
+/* The attempt failed after it had named a finish: the client never hears of that finish. */
+static void test_a_finish_before_an_error_is_not_told(void **state)
+{
+    struct front_world *w = *state;
+    struct draft *d = draft_at_its_finish(w);
+    struct answer_error e = {
+        .status = 502, .openai_type = "server_error", .message = BYTES("broken off"), .retry_after_ms = -1};
+    call_error_in_stream(w->call, &e);
+    w->call = NULL;
+    draft_free(d);
+    front_world_settle(w);
+    const char *body = front_world_body(w);
+    assert_null(strstr(body, "finish_reason\":\"length"));
+    assert_non_null(strstr(body, "broken off"));
+}
+
 static void test_owes_the_terminal_marker(void **state)
 {
     struct front_world *w = *state;
@@ -372,6 +446,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH(test_relays_a_stream_byte_for_byte),
         WITH(test_strips_and_drops),
+        WITH(test_a_finish_waits_for_the_end),
+        WITH(test_a_finish_without_marker_goes_out_at_the_end),
+        WITH(test_a_token_shows_that_a_finish_was_meant),
+        WITH(test_a_finish_before_an_error_is_not_told),
         WITH(test_owes_the_terminal_marker),
         WITH(test_gate_is_bounded),
         WITH(test_translates_a_stream),
