@@ -268,6 +268,27 @@ static void read_state(struct reading *r, const char *const *names)
             r->call->state = bytes_of(*names);
 }
 
+/* A tool of another type than the plain one. */
+static bool has_special_tool(struct bytes tools, const char *plain)
+{
+    struct walk w = walk_of(tools);
+    while (walk_next(&w)) {
+        struct bytes type = walk_get(w.value, "type");
+        if (!raw_is_nothing(type) && !raw_is(type, plain))
+            return true;
+    }
+    return false;
+}
+
+/* What an answer to this would hold beyond text, reasoning, calls of functions and usage. */
+static bool needs_whole(const struct reading *r, const char *plain_tool, const char *const *names)
+{
+    for (; *names != NULL; names++)
+        if (!raw_is_nothing(raw(r, *names)) && !bytes_is(raw(r, *names), "false"))
+            return true;
+    return has_special_tool(raw(r, "tools"), plain_tool);
+}
+
 static void read_openai_output(struct reading *r)
 {
     struct call *c = r->call;
@@ -283,6 +304,7 @@ static void read_openai_output(struct reading *r)
 enum err openai_read_call(struct bytes body, unsigned max_depth, struct arena *a, struct call *out, const char **why)
 {
     static const char *const state[] = {"previous_response_id", "conversation", "container", "thread", NULL};
+    static const char *const whole[] = {"logprobs", "moderation", "functions", NULL};
     struct json_member members[MEMBERS_MAX] = {{.name = "model"},
                                                {.name = "messages"},
                                                {.name = "stream"},
@@ -302,8 +324,10 @@ enum err openai_read_call(struct bytes body, unsigned max_depth, struct arena *a
                                                {.name = "previous_response_id"},
                                                {.name = "prompt_cache_retention"},
                                                {.name = "prompt_cache_options"},
-                                               {.name = "cache_control"}};
-    struct reading r = {body, max_depth, a, members, 20, out, why};
+                                               {.name = "cache_control"},
+                                               {.name = "logprobs"},
+                                               {.name = "moderation"}};
+    struct reading r = {body, max_depth, a, members, 22, out, why};
     enum err e = read_common(&r);
     if (e == ERR_OK)
         e = read_whole(&r, "max_completion_tokens", 0, &out->max_tokens);
@@ -313,6 +337,7 @@ enum err openai_read_call(struct bytes body, unsigned max_depth, struct arena *a
         return e;
     read_state(&r, state);
     read_openai_output(&r);
+    out->needs_whole = needs_whole(&r, "function", whole);
     read_prompt(&r, (struct bytes){NULL, 0});
     out->has_tools = out->has_tools || raw(&r, "functions").n > 2;
     out->has_cache_markers = out->has_cache_markers || is_given(member(&r, "cache_control"));
@@ -322,16 +347,21 @@ enum err openai_read_call(struct bytes body, unsigned max_depth, struct arena *a
 enum err anthropic_read_call(struct bytes body, unsigned max_depth, struct arena *a, struct call *out, const char **why)
 {
     static const char *const state[] = {"container", "thread", NULL};
-    struct json_member members[MEMBERS_MAX] = {
-        {.name = "model"},    {.name = "messages"},      {.name = "stream"},        {.name = "max_tokens"},
-        {.name = "system"},   {.name = "tools"},         {.name = "output_config"}, {.name = "output_format"},
-        {.name = "thinking"}, {.name = "cache_control"}, {.name = "container"},     {.name = "thread"}};
-    struct reading r = {body, max_depth, a, members, 12, out, why};
+    static const char *const whole[] = {"container", "mcp_servers", "context_management", NULL};
+    struct json_member members[MEMBERS_MAX] = {{.name = "model"},         {.name = "messages"},
+                                               {.name = "stream"},        {.name = "max_tokens"},
+                                               {.name = "system"},        {.name = "tools"},
+                                               {.name = "output_config"}, {.name = "output_format"},
+                                               {.name = "thinking"},      {.name = "cache_control"},
+                                               {.name = "container"},     {.name = "thread"},
+                                               {.name = "mcp_servers"},   {.name = "context_management"}};
+    struct reading r = {body, max_depth, a, members, 14, out, why};
     enum err e = read_common(&r);
     if (e != ERR_OK)
         return e;
     out->wants_usage = true;
     read_state(&r, state);
+    out->needs_whole = needs_whole(&r, "custom", whole);
     struct bytes config = raw(&r, "output_config");
     out->effort = read_string(&r, walk_get(config, "effort"));
     out->has_json_schema = !raw_is_nothing(walk_get(config, "format")) || is_given(member(&r, "output_format"));

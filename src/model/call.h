@@ -13,6 +13,7 @@ struct call {
     bool has_vision;        /* an image part anywhere */
     bool has_json_schema;   /* response_format json_schema / output_config.format */
     bool has_audio;         /* audio output asked: modalities or audio */
+    bool needs_whole;       /* its answer holds what our words do not have: it is not collected from a stream */
     bool has_prefill;       /* the last message is the assistant's */
     bool has_cache_markers; /* the client set cache_control itself */
     int64_t max_tokens;     /* max_completion_tokens, else max_tokens; -1 = not given */

@@ -53,7 +53,7 @@ bool candidate_is_stream(const struct call *call, const struct route_conf *route
 {
     if (call->is_stream)
         return true;
-    if (route->upstream_stream == UPSTREAM_OFF || call->n > 1 || call->has_audio)
+    if (route->upstream_stream == UPSTREAM_OFF || call->n > 1 || call->has_audio || call->needs_whole)
         return false;
     return route->upstream_stream == UPSTREAM_ON || link->supports.stream_usage != NO;
 }

@@ -282,6 +282,37 @@ def test_interleaved_calls_come_out_as_blocks_one_after_the_other(wire):
     assert [(b.id, b.name, b.input) for b in got.content] == [("c0", "one", {"a": 1}), ("c1", "two", {"b": 2})]
 
 
+# ---------------------------------------------------------------- answers that no stream can be collected into
+
+@pytest.mark.parametrize("asked", [
+    {"logprobs": True, "top_logprobs": 2}, {"moderation": {"model": "omni"}},
+    {"tools": [{"type": "custom", "custom": {"name": "shell"}}]}, {"functions": [{"name": "old", "parameters": NOTHING}]}], ids=lambda a: next(iter(a)))
+def test_chat_calls_that_are_asked_for_whole(wire, asked):
+    p = wire.providers["openai"]
+    p.script = [Reply(http(200, Answer([("text", ["x"])]).whole("openai")))]
+    r = openai_client(wire.g).chat.completions.create(model="openai", messages=[{"role": "user", "content": "x"}], extra_body=asked)
+    assert r.choices[0].message.content == "x"
+    assert "stream" not in p.requests[-1].json
+    wire.answers("openai", Answer([("text", ["x"])]))
+    wire.ask("openai", "openai", "stream", messages=[{"role": "user", "content": "x"}], extra_body=asked)
+    assert p.requests[-1].json["stream"] is True
+
+
+@pytest.mark.parametrize("asked", [
+    {"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, {"mcp_servers": [{"type": "url", "url": "https://m.test", "name": "m"}]}],
+    ids=lambda a: next(iter(a)))
+def test_blocks_of_tools_that_ran_at_anthropic_come_down(wire, asked):
+    search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "q"}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+    answer = Answer([("text", ["x"])]).whole("anthropic")
+    answer["content"] = [search, found, *answer["content"]]
+    p = wire.providers["anthropic"]
+    p.script = [Reply(http(200, answer))]
+    m = anthropic_client(wire.g).messages.create(model="anthropic", max_tokens=9, messages=[{"role": "user", "content": "x"}], extra_body=asked)
+    assert [b.type for b in m.content] == ["server_tool_use", "web_search_tool_result", "text"]
+    assert "stream" not in p.requests[-1].json
+
+
 # ---------------------------------------------------------------- images, system, parameters
 
 @every_target

@@ -62,6 +62,31 @@ static void depth_is_bounded(void **state)
     arena_fini(&a);
 }
 
+static bool is_whole_only(const struct dialect *d, const char *body)
+{
+    struct arena a = {0};
+    struct call c;
+    const char *why;
+    assert_int_equal(reads(d, bytes_of(body), &a, &c, &why), ERR_OK);
+    arena_fini(&a);
+    return c.needs_whole;
+}
+
+static void answers_that_cannot_be_collected(void **state)
+{
+    (void)state;
+    assert_false(is_whole_only(&chat, "{\"model\":\"m\"}"));
+    assert_false(is_whole_only(&chat, "{\"model\":\"m\",\"logprobs\":false,\"moderation\":null,\"functions\":null}"));
+    assert_false(is_whole_only(&chat, "{\"model\":\"m\",\"tools\":[{\"type\":\"function\",\"function\":{}}]}"));
+    assert_true(is_whole_only(&chat, "{\"model\":\"m\",\"logprobs\":true}"));
+    assert_true(is_whole_only(&chat, "{\"model\":\"m\",\"functions\":[{\"name\":\"f\"}]}"));
+    assert_true(is_whole_only(&chat, "{\"model\":\"m\",\"tools\":[{\"type\":\"function\"},{\"type\":\"custom\"}]}"));
+    assert_false(is_whole_only(&messages, "{\"model\":\"m\",\"tools\":[{\"name\":\"f\"},{\"type\":\"custom\"}]}"));
+    assert_true(is_whole_only(&messages, "{\"model\":\"m\",\"tools\":[{\"type\":\"web_search_20250305\"}]}"));
+    assert_true(is_whole_only(&messages, "{\"model\":\"m\",\"mcp_servers\":[{}]}"));
+    assert_true(is_whole_only(&messages, "{\"model\":\"m\",\"container\":\"c_1\"}"));
+}
+
 static void facts_of_chat(void **state)
 {
     (void)state;
@@ -221,6 +246,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refusals),
         cmocka_unit_test(depth_is_bounded),
+        cmocka_unit_test(answers_that_cannot_be_collected),
         cmocka_unit_test(facts_of_chat),
         cmocka_unit_test(absent_and_null_are_alike),
         cmocka_unit_test(stored_state),

@@ -75,6 +75,10 @@ static void test_stream(void **state)
     assert_true(candidate_is_stream(&call, &route, &a));
     call.is_stream = false;
     call.n = 1;
+    assert_true(candidate_is_stream(&call, &route, &a));
+    call.needs_whole = true;
+    assert_false(candidate_is_stream(&call, &route, &a));
+    call.needs_whole = false;
     route.upstream_stream = UPSTREAM_OFF;
     assert_false(candidate_is_stream(&call, &route, &b));
 }
