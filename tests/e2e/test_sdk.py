@@ -1,5 +1,6 @@
 """The vendors' own Python SDKs against the real binary: each SDK, each dialect of the provider, streaming, collected and whole.
 Asserted are both ends: what the SDK shows, and what the provider was sent."""
+import asyncio
 import hashlib
 import json
 
@@ -9,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from conftest import World
-from harness import Reply, anthropic_event, error_json, good, http, openai_chunk, provider_conf, stream
+from harness import Reply, anthropic_event, error_json, events, good, http, openai_chunk, provider_conf, stream, wait_for
 from sdk_kit import (CLIENTS, HOWS, MODELS, SIGNATURE, TARGETS, Answer, Usage, anthropic_client, ask_anthropic, ask_openai,
                      openai_client, stop_word)
 
@@ -566,13 +567,13 @@ def test_stream_helper_of_anthropic(wire, target):
     wire.answers(target, Answer([("think", ["Hm", "."]), ("text", ["Let me ", "see."]), *CALLS], stop="tools"))
     with anthropic_client(wire.g).messages.stream(model=target, max_tokens=99, messages=[{"role": "user", "content": "x"}],
                                                   tools=tools_of("anthropic", *TOOLS)) as s:
-        events = list(s)
+        seen = list(s)
         m = s.get_final_message()
-    starts = [e.index for e in events if e.type == "content_block_start"]
-    stops = [e.index for e in events if e.type == "content_block_stop"]
+    starts = [e.index for e in seen if e.type == "content_block_start"]
+    stops = [e.index for e in seen if e.type == "content_block_stop"]
     assert starts == stops == [0, 1, 2, 3, 4]
-    assert "".join(e.text for e in events if e.type == "text") == "Let me see."
-    assert events[0].type == "message_start" and events[-1].type == "message_stop"
+    assert "".join(e.text for e in seen if e.type == "text") == "Let me see."
+    assert seen[0].type == "message_start" and seen[-1].type == "message_stop"
     assert [b.type for b in m.content] == ["thinking", "text", "tool_use", "tool_use", "tool_use"]
     assert [(b.id, b.name, b.input) for b in m.content[2:]] == SEEN_CALLS
     assert m.stop_reason == "tool_use" and m.usage.output_tokens == 30
@@ -759,3 +760,42 @@ def test_sdk_does_not_retry_what_cannot_work(world, client):
     e = error_of(client, g, client=make(g, max_retries=2))
     assert e.status_code == 502 and e.response.headers["x-should-retry"] == "false"
     assert len(a.requests) == 1
+
+
+# ---------------------------------------------------------------- many at once, and leaving
+
+@every_target
+def test_asynchronous_clients_at_once(wire, target):
+    wire.providers[target].script = lambda req: Answer([("text", ["You said ", req.json["messages"][-1]["content"]])]).script(target)(req)
+    url = f"http://127.0.0.1:{wire.g.port}"
+
+    async def chat(client, i):
+        stream = await client.chat.completions.create(model=target, stream=True, messages=[{"role": "user", "content": f"chat {i}"}])
+        return "".join([c.choices[0].delta.content or "" async for c in stream])
+
+    async def message(client, i):
+        m = await client.messages.create(model=target, max_tokens=9, messages=[{"role": "user", "content": f"message {i}"}])
+        return m.content[0].text
+
+    async def run():
+        a = openai.AsyncOpenAI(api_key="x", base_url=url + "/v1", max_retries=0, http_client=openai.DefaultAsyncHttpxClient(trust_env=False))
+        b = anthropic.AsyncAnthropic(api_key="x", base_url=url, max_retries=0, http_client=anthropic.DefaultAsyncHttpxClient(trust_env=False))
+        async with a, b:
+            return await asyncio.gather(*[chat(a, i) if i % 2 else message(b, i) for i in range(40)])
+    assert asyncio.run(run()) == [f"You said {'chat' if i % 2 else 'message'} {i}" for i in range(40)]
+
+
+@every_target
+@every_client
+def test_leaving_in_the_middle_closes_the_provider(world, client, target):
+    endless = stream(*events(target, ["Once", " upon"], done=False, usage=(1, 1), **({"finish": None} if target == "openai" else {"stop": None})),
+                     last=False, end="hang")
+    g, (a,) = world.chain([endless], dialects=[target])
+    if client == "openai":
+        with openai_client(g).chat.completions.create(model="r", stream=True, messages=[{"role": "user", "content": "x"}]) as s:
+            assert next(c.choices[0].delta.content for c in s if c.choices[0].delta.content) == "Once"
+    else:
+        with anthropic_client(g).messages.stream(model="r", max_tokens=9, messages=[{"role": "user", "content": "x"}]) as s:
+            assert next(iter(s.text_stream)) == "Once"
+    wait_for(lambda: a.requests[0].closed_at, what="the provider's connection to be closed")
+    wait_for(lambda: g.access() and g.access()[-1]["outcome"] == "client_cancelled", what="the access line")
