@@ -27,6 +27,7 @@ struct probe {
     uint64_t start_us, text_bytes;
     int64_t started_wall_ms;
     uint64_t id;
+    struct trial trial; /* a keepalive may be the one trial of an open target */
     bool is_unsent;
 };
 
@@ -63,36 +64,28 @@ static void meter(struct probe *p)
     a->waste_nusd = 0;
 }
 
-/* A keepalive's 4xx says nothing of the target's health, except where it tells of our account or key. */
+/* A keepalive's 4xx says nothing of the target's health, except where it tells of our account or key. A trial that it
+ * held is given back by each way out. */
 static void settle(struct probe *p, const struct failure *f)
 {
     struct registry *r = p->worker->registry;
-    const struct link_conf *link = p->link;
+    uint16_t target = p->link->target_id, credential = p->link->provider->credential_id;
     uint64_t now = loop_now_us(p->worker->loop);
-    struct trial none = {0};
-    if (f == NULL) {
-        registry_good(r, link->target_id, link->provider->credential_id, now, &none);
-        return;
-    }
     struct verdict_ask ask = {.failure = f, .route = p->route, .head_us = -1};
-    switch (verdict_of(&ask).effect) {
-    case EFFECT_COUNTS:
-        if (f->status < 400 || f->status >= 500)
-            registry_bad(r, link->target_id, now, false, &p->route->breaker, &p->worker->rng, &none);
-        return;
-    case EFFECT_HINT:
-        registry_hint(r, link->target_id, now, f->retry_after_ms, &p->worker->rng, &none);
-        return;
-    case EFFECT_QUOTA:
-        registry_quota(r, link->provider->credential_id, now, f->retry_after_ms, &none);
-        return;
-    case EFFECT_AUTH:
-        registry_auth(r, link->provider->credential_id, now, &none);
-        return;
-    case EFFECT_NOT_FOUND:
-    case EFFECT_NEUTRAL:
-        return;
-    }
+    bool is_4xx = f != NULL && f->status >= 400 && f->status < 500;
+    enum effect effect = f != NULL ? verdict_of(&ask).effect : EFFECT_NEUTRAL;
+    if (f == NULL)
+        registry_good(r, target, credential, now, &p->trial);
+    else if (effect == EFFECT_HINT && f->retry_after_ms >= 0)
+        registry_hint(r, target, now, f->retry_after_ms, &p->worker->rng, &p->trial);
+    else if (effect == EFFECT_QUOTA)
+        registry_quota(r, credential, now, f->retry_after_ms, &p->trial);
+    else if (effect == EFFECT_AUTH)
+        registry_auth(r, credential, now, &p->trial);
+    else if ((effect == EFFECT_COUNTS || effect == EFFECT_HINT) && !is_4xx)
+        registry_bad(r, target, now, false, &p->route->breaker, &p->worker->rng, &p->trial);
+    else
+        registry_neutral(r, &p->trial, now);
 }
 
 static void end_probe(struct probe *p, const struct failure *f)
@@ -213,12 +206,17 @@ static void open_probe(struct probe *p)
 
 static void start_probe(struct worker *w, const struct route_conf *route, const struct link_conf *link)
 {
+    struct trial trial = {0};
+    if (registry_pass(w->registry, link->target_id, link->provider->credential_id, loop_now_us(w->loop), &trial) ==
+        PASS_NO)
+        return; /* closed for now; asked again after keepalive_sec */
     struct probe *p = mem_zalloc(sizeof *p);
     p->worker = w;
     p->config = config_ref(w->config);
     p->route = route;
     p->link = link;
     p->usage = USAGE_NONE;
+    p->trial = trial;
     p->start_us = loop_now_us(w->loop);
     p->started_wall_ms = loop_wall_ms(w->loop);
     p->id = ledger_new_id(p->started_wall_ms, w->core, &w->id_counter);
@@ -289,6 +287,7 @@ void standby_stop(struct worker *w)
     LIST_EACH(&w->probes, node)
     {
         struct probe *p = LIST_ITEM(node, struct probe, node);
+        registry_neutral(w->registry, &p->trial, loop_now_us(w->loop));
         exchange_close(p->exchange);
         p->exchange = NULL;
         timer_cancel(w->loop, &p->timer);
