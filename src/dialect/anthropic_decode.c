@@ -213,6 +213,8 @@ static void read_finish(struct reading *r, yyjson_val *from, bool is_whole)
     struct event *e = batch_add(&r->batch, EVENT_FINISH);
     e->reason = word.n > 0 ? finish_of(word) : r->s->n_tools > 0 ? FINISH_TOOL_CALLS : FINISH_STOP;
     e->name = json_tree_str(from, "stop_sequence");
+    if (yyjson_is_obj(yyjson_obj_get(from, "stop_details")))
+        e->text = json_tree_text(yyjson_obj_get(from, "stop_details"), &r->d->scratch);
 }
 
 static void read_named(struct reading *r, struct bytes type, yyjson_val *root)

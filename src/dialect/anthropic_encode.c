@@ -95,6 +95,10 @@ static void write_stop(struct json_writer *w, const struct transcript *d)
         jw_string(w, d->sequence);
     else
         jw_null(w);
+    if (d->details.n > 0) {
+        jw_key(w, "stop_details");
+        jw_raw(w, d->details);
+    }
 }
 
 /* ---- stream: events ---- */

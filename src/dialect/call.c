@@ -134,6 +134,8 @@ static void count_part_member(struct call *c, struct bytes name, struct bytes va
             c->state = BYTES("file_id");
         if (raw_is(walk_get(value, "type"), "text"))
             c->prompt_bytes += raw_string_bytes(walk_get(value, "data"));
+    } else if (bytes_is(name, "citations")) { /* the blocks that they stand in cannot be told apart when collected */
+        c->needs_whole = c->needs_whole || bytes_is(walk_get(value, "enabled"), "true");
     } else if (is_marker(name)) {
         c->has_cache_markers = c->has_cache_markers || !raw_is_nothing(value);
     }

@@ -28,6 +28,8 @@ bool transcript_note(struct transcript *d, const struct event *ev, struct arena 
         d->reasons[ev->choice % TRANSCRIPT_CHOICES_MAX] = (uint8_t)ev->reason;
         if (ev->name.n > 0)
             d->sequence = arena_dup(a, ev->name);
+        if (ev->text.n > 0)
+            d->details = arena_dup(a, ev->text);
         return true;
     case EVENT_USAGE:
         usage_merge(&d->usage, &ev->usage);

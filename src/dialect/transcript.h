@@ -24,6 +24,7 @@ struct transcript {
     uint64_t finished; /* bit per choice below 64 */
     uint8_t reasons[TRANSCRIPT_CHOICES_MAX];
     struct bytes sequence; /* stop sequence that was hit, "" = none */
+    struct bytes details;  /* raw JSON of a refusal's details, "" = none */
     uint64_t with_tools;   /* bit per choice that has a tool call */
     uint16_t n_choices;    /* highest index seen + 1, at least 1 */
     struct usage usage;

@@ -17,7 +17,7 @@ enum event_kind {
     EVENT_TOOL_ARGS,  /* tool, text: a piece of the arguments' JSON text */
     EVENT_CITATION,   /* text: raw JSON of the provider's citation */
     EVENT_AUDIO,      /* same dialect only */
-    EVENT_FINISH,     /* reason; name = stop sequence that was hit, if told */
+    EVENT_FINISH,     /* reason; name = stop sequence that was hit, if told; text = raw JSON of a refusal's details */
     EVENT_USAGE,      /* usage: cumulative */
     EVENT_ERROR,      /* failure: an error inside a 200 */
     EVENT_DONE,       /* the terminal marker: [DONE], message_stop */

@@ -192,6 +192,7 @@ class Seen:
     headers: dict
     message: object  # to be sent back in the next turn
     sequence: str = None
+    details: object = None
 
     def trail(self):
         return [e.split(";") for e in self.headers["x-ringmain-trail"].split(", ")]
@@ -274,4 +275,4 @@ def ask_anthropic(g, model, how, client=None, **kw):
     tools = [(b.id, b.name, b.input) for b in m.content if b.type == "tool_use"]
     return Seen("".join(b.text for b in m.content if b.type == "text"), "".join(b.thinking for b in m.content if b.type == "thinking"),
                 tools, m.stop_reason, anthropic_usage(m.usage), m.model, m.id, headers,
-                {"role": "assistant", "content": [b.model_dump(exclude_none=True) for b in m.content]}, m.stop_sequence)
+                {"role": "assistant", "content": [b.model_dump(exclude_none=True) for b in m.content]}, m.stop_sequence, m.stop_details)

@@ -300,7 +300,9 @@ def test_chat_calls_that_are_asked_for_whole(wire, asked):
 
 
 @pytest.mark.parametrize("asked", [
-    {"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, {"mcp_servers": [{"type": "url", "url": "https://m.test", "name": "m"}]}],
+    {"tools": [{"type": "web_search_20250305", "name": "web_search"}]},
+    {"messages": [{"role": "user", "content": [{"type": "document", "citations": {"enabled": True},
+                                                "source": {"type": "text", "media_type": "text/plain", "data": "x"}}]}]}, {"mcp_servers": [{"type": "url", "url": "https://m.test", "name": "m"}]}],
     ids=lambda a: next(iter(a)))
 def test_blocks_of_tools_that_ran_at_anthropic_come_down(wire, asked):
     search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "q"}}
@@ -487,6 +489,26 @@ def test_stop_sequence(wire, client, target, how):
     assert seen.stop == stop_word("sequence", client)
     if client == "anthropic":
         assert seen.sequence == "END"
+
+
+@every_how
+@every_client
+def test_refusal_of_a_classifier_has_details(wire, client, how):
+    """stop_details tells why, and Messages clients act on it; Chat has no place for it."""
+    details = {"type": "refusal", "category": "cyber", "explanation": "made up"}
+    answer = Answer([("text", ["I"])], stop="refusal")
+
+    def refuse(req):
+        if not req.json.get("stream"):
+            return Reply(http(200, {**answer.whole("anthropic"), "stop_details": details}))
+        *begin, end = answer.messages_events()
+        begin[-1] = begin[-1].replace(b'"stop_sequence": null', b'"stop_sequence": null, "stop_details": ' + json.dumps(details).encode())
+        return stream(*begin, end)
+    wire.providers["anthropic"].script = refuse
+    seen = wire.ask(client, "anthropic", how, **conversation(client, None, ("user", "x")))
+    assert (seen.text, seen.stop) == ("I", stop_word("refusal", client))
+    if client == "anthropic":
+        assert seen.details.model_dump() == {**seen.details.model_dump(), **details}
 
 
 @every_how

@@ -84,6 +84,12 @@ static void answers_that_cannot_be_collected(void **state)
     assert_false(is_whole_only(&messages, "{\"model\":\"m\",\"tools\":[{\"name\":\"f\"},{\"type\":\"custom\"}]}"));
     assert_true(is_whole_only(&messages, "{\"model\":\"m\",\"tools\":[{\"type\":\"web_search_20250305\"}]}"));
     assert_true(is_whole_only(&messages, "{\"model\":\"m\",\"mcp_servers\":[{}]}"));
+    assert_true(is_whole_only(&messages,
+                              "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"document\","
+                              "\"citations\":{\"enabled\":true}}]}]}"));
+    assert_false(is_whole_only(&messages,
+                               "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"document\","
+                               "\"citations\":{\"enabled\":false}},{\"type\":\"text\",\"citations\":[]}]}]}"));
     assert_true(is_whole_only(&messages, "{\"model\":\"m\",\"container\":\"c_1\"}"));
 }
 
