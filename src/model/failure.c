@@ -39,18 +39,31 @@ enum outcome failure_outcome(enum failure_class c)
     RM_UNREACHABLE();
 }
 
+/* Bytes of the character that src begins with, 0 when it is none. */
+static size_t character(struct bytes src)
+{
+    unsigned char c = (unsigned char)src.p[0];
+    size_t n = c < 0x80 ? 1 : c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+    return n <= src.n && bytes_is_utf8(bytes_slice(src, 0, n)) ? n : 0;
+}
+
 void failure_text(char *dst, size_t cap, struct bytes src)
 {
+    size_t at = 0;
     RM_ASSERT(cap > 0);
-    size_t n = src.n < cap - 1 ? src.n : cap - 1;
-    if (n < src.n)
-        while (n > 0 && ((unsigned char)src.p[n] & 0xc0) == 0x80)
-            n--;
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)src.p[i];
-        dst[i] = c < 0x20 || c == 0x7f ? ' ' : (char)c;
+    while (src.n > 0) {
+        size_t n = character(src), step = n > 0 ? n : 1;
+        if (at + step > cap - 1)
+            break;
+        memcpy(dst + at, src.p, step);
+        if (n == 0)
+            dst[at] = '?';
+        else if ((unsigned char)src.p[0] < 0x20 || src.p[0] == 0x7f)
+            dst[at] = ' ';
+        at += step;
+        src = bytes_slice(src, step, src.n);
     }
-    dst[n] = '\0';
+    dst[at] = '\0';
 }
 
 void failure_make(struct failure *f, enum outcome o, const char *message)

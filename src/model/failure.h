@@ -50,7 +50,8 @@ const char *failure_class_name(enum failure_class c);
 /* The outcome word of a class that came with a status or an error event: FAULT -> server_error, RATE -> rate_limited…
  */
 enum outcome failure_outcome(enum failure_class c);
-/* Copies src into dst[cap], cut at a character boundary, control characters as spaces. */
+/* Copies src into dst[cap] as UTF-8, cut at a character boundary: control characters as spaces, a byte that belongs to
+ * no character as '?'. */
 void failure_text(char *dst, size_t cap, struct bytes src);
 /* A failure of class FAULT that is not told by the provider: timeouts, connection, protocol. message is a short text.
  */
