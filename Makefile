@@ -16,7 +16,7 @@ help:
 	@echo "make sim SEED=7 one seed of the engine's simulator, with its story"
 	@echo "make tsan       ThreadSanitizer: simulator and an end-to-end smoke test"
 	@echo "make clang      build and unit tests with clang"
-	@echo "make fuzz T=sse one fuzz target for a minute"
+	@echo "make fuzz T=sse one fuzz target for a minute (json_scan sse head body decode call config; SECONDS=600)"
 	@echo "make size       the longest functions and files"
 	@echo "make bench      against HAProxy and nginx (bench/README.md)"
 	@echo "make docs       docs/settings.md from the settings table"
@@ -84,9 +84,12 @@ tsan: $(BUILD)/tsan/build.ninja
 	ninja -C $(BUILD)/tsan
 	meson test -C $(BUILD)/tsan --suite sim --print-errorlogs
 
+# What is found goes to build/fuzz; an input worth keeping is copied to tests/fuzz/corpus by hand, where it is a plain test.
 fuzz: $(BUILD)/fuzz/build.ninja
-	ninja -C $(BUILD)/fuzz fuzz_$(T)
-	$(BUILD)/fuzz/tests/fuzz/fuzz_$(T) -max_total_time=$(or $(SECONDS),60) tests/fuzz/corpus/$(T)
+	ninja -C $(BUILD)/fuzz tests/fuzz/fuzz_$(T)
+	mkdir -p $(BUILD)/fuzz/found/$(T)
+	$(BUILD)/fuzz/tests/fuzz/fuzz_$(T) -max_total_time=$(or $(SECONDS),60) -max_len=4096 \
+	  -artifact_prefix=$(BUILD)/fuzz/$(T)- $(BUILD)/fuzz/found/$(T) tests/fuzz/corpus/$(T)
 
 clean:
 	rm -rf $(BUILD)/debug $(BUILD)/release $(BUILD)/clang $(BUILD)/tsan $(BUILD)/fuzz

@@ -1,51 +1,235 @@
-/* Answers of providers, any bytes: as a stream in one piece and byte by byte (the events must be the same), as a whole
- * body, and as an error answer. The first byte picks dialect and switches. */
-#include "../unit/dialect/answer_kit.h"
+/* Any bytes as a provider's answer, as a stream and whole, through the decoders of both dialects and on through both
+ * encoders: what is to be cut out leaves JSON, and what the client would get is well-formed whatever came. */
+#include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "base/buf.h"
+#include "codec/json_tree.h"
+#include "dialect/decode.h"
+#include "dialect/dialect.h"
+#include "dialect/encode.h"
 
-static void feed(const struct dialect *d, bool strips, struct bytes body, size_t step, struct buf *lines)
+enum { DEPTH_MAX = 64, N_DIALECTS = 2 };
+
+struct client {
+    struct encoder encoder;
+    struct buf out;
+};
+
+static bool is_json(struct bytes text)
 {
-    struct decoder dec;
-    struct encoder e[4];
-    struct buf bytes[4] = {{0}};
-    struct kit_sink sink = {.lines = lines, .n_encoders = 4};
-    for (int i = 0; i < 4; i++) {
-        const struct encoder_options o = {.is_stream = i < 2, .wants_usage = strips, .model = BYTES("m"), .id_seed = 1};
-        encoder_init(&e[i], i % 2 ? &kit_anthropic : &kit_openai, &o);
-        sink.encoders[i] = &e[i];
-        sink.bytes[i] = &bytes[i];
+    struct arena a = {0};
+    yyjson_val *root;
+    bool is = json_tree_parse(text, 4096, &a, &root) == ERR_OK;
+    arena_fini(&a);
+    return is;
+}
+
+/* Reads every byte, so that a view of memory that is gone is seen. */
+static void touch(struct bytes text)
+{
+    RM_ASSERT(text.n == 0 || text.p != NULL);
+    volatile uint64_t sum = bytes_hash(text, 0);
+    (void)sum;
+}
+
+static void check_event(const struct event *e)
+{
+    RM_ASSERT(e->kind <= EVENT_OTHER && (e->kind != EVENT_FINISH || e->reason <= FINISH_CONTEXT_WINDOW));
+    touch(e->text);
+    touch(e->id);
+    touch(e->name);
+}
+
+static void check_strip(struct bytes data, const struct decoded *d)
+{
+    RM_ASSERT(d->strip_at <= d->strip_end && d->strip_end <= data.n);
+    if (d->strip_at == d->strip_end)
+        return;
+    struct buf left = {0};
+    buf_put(&left, bytes_slice(data, 0, d->strip_at));
+    buf_put(&left, bytes_slice(data, d->strip_end, data.n));
+    RM_ASSERT(is_json(buf_bytes(&left)));
+    buf_fini(&left);
+}
+
+/* ---- what the client gets ---- */
+
+static yyjson_val *tree_of(struct bytes text, struct arena *a)
+{
+    yyjson_val *root = NULL;
+    RM_ASSERT(json_tree_parse(text, 4096, a, &root) == ERR_OK && yyjson_is_obj(root));
+    return root;
+}
+
+/* Blocks open and close in turn, numbered from 0; one start, one stop, in their places. */
+struct messages_law {
+    int64_t n_blocks;
+    bool is_started, is_open, is_stopped;
+};
+
+static void check_message_event(struct messages_law *law, const struct sse_event *ev, yyjson_val *root)
+{
+    struct bytes type = json_tree_str(root, "type");
+    RM_ASSERT(bytes_eq(type, ev->name) && !law->is_stopped);
+    RM_ASSERT(law->is_started != bytes_is(type, "message_start"));
+    law->is_started = true;
+    if (bytes_is(type, "content_block_start")) {
+        RM_ASSERT(!law->is_open && json_tree_int(root, "index", -1) == law->n_blocks);
+        law->is_open = true;
+    } else if (bytes_is(type, "content_block_delta")) {
+        RM_ASSERT(law->is_open && json_tree_int(root, "index", -1) == law->n_blocks);
+    } else if (bytes_is(type, "content_block_stop")) {
+        RM_ASSERT(law->is_open && json_tree_int(root, "index", -1) == law->n_blocks++);
+        law->is_open = false;
+    } else if (bytes_is(type, "message_stop")) {
+        RM_ASSERT(!law->is_open);
+        law->is_stopped = true;
     }
-    decoder_init(&dec, d, BYTES("generic"), KIT_DEPTH, strips);
-    kit_stream(&dec, body, body.n, step, &sink);
-    for (int i = 0; i < 4; i++) {
-        if (decoder_is_complete(&dec))
-            encoder_end(&e[i], &bytes[i]);
-        encoder_fini(&e[i]);
-        buf_fini(&bytes[i]);
+}
+
+static void check_stream(const struct client *c, bool is_ended)
+{
+    struct sse s;
+    struct sse_event ev;
+    struct messages_law law = {0};
+    bool is_chat = bytes_is(bytes_of(c->encoder.dialect->name), "openai"), is_done = false;
+    sse_init(&s, 0);
+    sse_feed(&s, buf_bytes(&c->out));
+    for (enum sse_result r; (r = sse_next(&s, &ev)) != SSE_MORE;) {
+        struct arena a = {0};
+        RM_ASSERT(r == SSE_EVENT && ev.has_data && !is_done);
+        is_done = is_chat && bytes_is(ev.data, "[DONE]");
+        if (!is_done) {
+            yyjson_val *root = tree_of(ev.data, &a);
+            if (!is_chat)
+                check_message_event(&law, &ev, root);
+        }
+        arena_fini(&a);
     }
-    decoder_fini(&dec);
+    RM_ASSERT(s.rest.n == 0 && (is_done || law.is_stopped) == is_ended);
+    sse_fini(&s);
+}
+
+static void check_whole(const struct client *c)
+{
+    struct arena a = {0};
+    tree_of(buf_bytes(&c->out), &a);
+    arena_fini(&a);
+}
+
+/* ---- one answer ---- */
+
+struct listeners {
+    struct client v[2 * N_DIALECTS]; /* each dialect as a stream and whole */
+    bool has_failed;
+};
+
+static void listeners_init(struct listeners *l, const struct dialect *const *dialects)
+{
+    *l = (struct listeners){0};
+    for (size_t i = 0; i < RM_COUNTOF(l->v); i++) {
+        struct encoder_options o = {.is_stream = i % 2 == 0, .wants_usage = i < 2, .model = BYTES("m"), .id_seed = 7};
+        encoder_init(&l->v[i].encoder, dialects[i / 2], &o);
+    }
+}
+
+static void listeners_take(struct listeners *l, const struct decoded *d)
+{
+    RM_ASSERT(d->n == 0 || d->v != NULL);
+    for (size_t i = 0; i < d->n && !l->has_failed; i++) {
+        check_event(&d->v[i]);
+        l->has_failed = d->v[i].kind == EVENT_ERROR;
+        for (size_t k = 0; k < RM_COUNTOF(l->v) && !l->has_failed; k++)
+            encoder_event(&l->v[k].encoder, &d->v[i], &l->v[k].out);
+    }
+}
+
+static void listeners_end(struct listeners *l, bool is_complete)
+{
+    for (size_t i = 0; i < RM_COUNTOF(l->v); i++) {
+        struct client *c = &l->v[i];
+        RM_ASSERT(c->encoder.o.is_stream || c->out.n == 0);
+        if (is_complete)
+            encoder_end(&c->encoder, &c->out);
+        if (c->encoder.o.is_stream)
+            check_stream(c, is_complete);
+        else if (is_complete)
+            check_whole(c);
+        encoder_fini(&c->encoder);
+        buf_fini(&c->out);
+    }
+}
+
+static void run_stream(struct bytes in, const struct dialect *const *dialects, size_t which, bool strips_usage)
+{
+    struct listeners l;
+    struct decoder d;
+    struct decoded out;
+    struct sse s;
+    struct sse_event ev;
+    listeners_init(&l, dialects);
+    decoder_init(&d, dialects[which], BYTES("generic"), DEPTH_MAX, strips_usage);
+    sse_init(&s, 0);
+    sse_feed(&s, in);
+    while (sse_next(&s, &ev) != SSE_MORE) {
+        decoder_event(&d, &ev, &out);
+        check_strip(ev.data, &out);
+        RM_ASSERT(!out.is_malformed || out.why != NULL);
+        if (!out.is_malformed)
+            listeners_take(&l, &out);
+    }
+    listeners_end(&l, decoder_is_complete(&d) && !l.has_failed);
+    sse_fini(&s);
+    decoder_fini(&d);
+}
+
+static void run_whole(struct bytes in, const struct dialect *const *dialects, size_t which)
+{
+    struct listeners l;
+    struct decoder d;
+    struct decoded out;
+    listeners_init(&l, dialects);
+    decoder_init(&d, dialects[which], BYTES("generic"), DEPTH_MAX, false);
+    decoder_whole(&d, in, &out);
+    RM_ASSERT(!out.is_malformed || out.why != NULL);
+    if (!out.is_malformed) {
+        RM_ASSERT(d.has_done || d.has_error);
+        listeners_take(&l, &out);
+    }
+    listeners_end(&l, decoder_is_complete(&d) && !l.has_failed);
+    decoder_fini(&d);
+}
+
+static void run_error(struct bytes in, const struct dialect *target)
+{
+    static const unsigned statuses[] = {400, 401, 404, 429, 500, 529};
+    struct rng r = fuzz_rng(in, 3);
+    struct failure f;
+    struct fields none = {0};
+    struct buf out = {0};
+    dialect_classify(target, BYTES("generic"), statuses[rng_below(&r, RM_COUNTOF(statuses))], &none, in, 1796000000000,
+                     &f);
+    RM_ASSERT(f.class != FAILURE_NONE && f.class <= FAILURE_CLIENT && f.outcome < OUTCOME_N);
+    RM_ASSERT(memchr(f.message, 0, sizeof f.message) != NULL && bytes_is_utf8(bytes_of(f.message)));
+    struct arena a = {0};
+    struct answer_error e = {0};
+    error_of_failure(&f, "p", &a, &e);
+    error_body(target, &e, &out);
+    RM_ASSERT(is_json(buf_bytes(&out)));
+    buf_fini(&out);
+    arena_fini(&a);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (size < 1 || size > 1 << 16)
-        return 0;
-    const struct dialect *d = data[0] & 1 ? &kit_anthropic : &kit_openai;
-    struct bytes body = bytes_from(data + 1, size - 1);
-    struct buf at_once = {0}, bytewise = {0};
-    feed(d, (data[0] & 2) != 0, body, 0, &at_once);
-    feed(d, (data[0] & 2) != 0, body, 1, &bytewise);
-    RM_ASSERT(bytes_eq(buf_bytes(&at_once), buf_bytes(&bytewise)));
-    struct decoder dec;
-    struct decoded out;
-    decoder_init(&dec, d, BYTES("generic"), KIT_DEPTH, false);
-    decoder_whole(&dec, body, &out);
-    decoder_fini(&dec);
-    struct failure f;
-    struct fields none = {NULL, 0};
-    dialect_classify(d, BYTES("openrouter"), 400 + (data[0] >> 2), &none, body, 1796205600000, &f);
-    buf_fini(&at_once);
-    buf_fini(&bytewise);
+    struct bytes in = bytes_from(data, size);
+    const struct dialect *dialects[N_DIALECTS] = {dialect_by_name(BYTES("openai")),
+                                                  dialect_by_name(BYTES("anthropic"))};
+    for (size_t i = 0; i < N_DIALECTS; i++) {
+        run_stream(in, dialects, i, false);
+        run_stream(in, dialects, i, true);
+        run_whole(in, dialects, i);
+        run_error(in, dialects[i]);
+    }
     return 0;
 }
