@@ -176,7 +176,9 @@ static size_t relay_raw(struct draft *d, const struct draft_input *in)
     }
     if (!ends_with_empty_line(in->raw))
         end = BYTES("\n\n");
-    d->ends_in_cr = bytes_ends_with(in->raw, BYTES("\r"));
+    else if (bytes_ends_with(in->raw, BYTES("\r\n\r")))
+        end = BYTES("\n"); /* the provider's own came in the next piece, or comes: the same bytes however it was cut */
+    d->ends_in_cr = end.n == 0 && bytes_ends_with(in->raw, BYTES("\r"));
     give(d, waits, head);
     give(d, waits, tail);
     give(d, waits, end);

@@ -235,6 +235,23 @@ static void test_owes_the_terminal_marker(void **state)
     assert_string_equal(front_world_body(w), "data: {\"x\":1}\n\n\n" DONE "<end>");
 }
 
+/* Lines end in CRLF and the cut fell between the last CR and its LF: the reader of events takes the LF as read. */
+static void test_a_cut_line_end_is_made_whole(void **state)
+{
+    struct front_world *w = *state;
+    call_chat(w, true);
+    struct draft *d = draft_from(w, "openai");
+    put(d, "data: {\"x\":1}\r\n\r", true, &token_event, 1);
+    commit_now(w, d);
+    put(d, "data: {\"x\":2}\r\n\r", true, &token_event, 1);
+    draft_flush(d);
+    put(d, "data: {\"x\":3}\r\n\r\n", true, &token_event, 1);
+    put(d, "data: [DONE]\r\n\r", true, &done_event, 1);
+    finish(w, d);
+    assert_string_equal(front_world_body(w), "data: {\"x\":1}\r\n\r\ndata: {\"x\":2}\r\n\r\n"
+                                             "data: {\"x\":3}\r\n\r\ndata: [DONE]\r\n\r\n<end>");
+}
+
 static void test_gate_is_bounded(void **state)
 {
     struct front_world *w = *state;
@@ -450,6 +467,7 @@ int main(void)
         WITH(test_a_finish_without_marker_goes_out_at_the_end),
         WITH(test_a_token_shows_that_a_finish_was_meant),
         WITH(test_a_finish_before_an_error_is_not_told),
+        WITH(test_a_cut_line_end_is_made_whole),
         WITH(test_owes_the_terminal_marker),
         WITH(test_gate_is_bounded),
         WITH(test_translates_a_stream),
