@@ -185,14 +185,17 @@ def test_can_slowclient_a_hundred(world):
     def each(req):
         floods.append(Flood(16))
         return floods[-1].reply()
-    g, (a,) = world.chain(each, config={"limits": {"client_stall_ms": 60000}}, route={"model": "chain-main"})
+    # A sanitizer keeps freed memory for a while; what is measured here is what is held.
+    g, (a,) = world.chain(each, config={"limits": {"client_stall_ms": 60000}}, route={"model": "chain-main"},
+                          env={"ASAN_OPTIONS": "detect_leaks=1:quarantine_size_mb=1:thread_local_quarantine_size_kb=16"})
     before = g.rss_kb()
     socks = [connect_small(g) for _ in range(100)]
     for s in socks:
         s.sendall(request("can-slowclient"))
     wait_for(lambda: len(floods) == 100 and all(f.sent for f in floods), 30, "all to begin")
     settled(lambda: sum(f.sent for f in floods), bound=30)
-    assert g.rss_kb() - before < 100 * 256, "a client that does not read must not be buffered for without a bound"
+    assert sum(f.sent for f in floods) < sum(f.total for f in floods) / 2, "the gateway reads on although nobody reads from it"
+    assert g.rss_kb() - before < 100 * 512, "a client that does not read must not be buffered for without a bound"
     for s in socks:
         s.close()
     wait_for(lambda: all(r.closed_at for r in a.requests), 10, "the upstreams' ends")
