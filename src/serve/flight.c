@@ -299,7 +299,6 @@ static void start_attempt(struct flight *f, const struct relay_action *a)
     } else {
         if (adjusted.n > 0)
             p->adjusted = arena_dup(&f->arena, buf_bytes(&adjusted)).p;
-        registry_touch(f->worker->registry, a->link->target_id, loop_now_us(f->worker->loop));
         open_exchange(p, a, &body);
     }
     buf_fini(&adjusted);
