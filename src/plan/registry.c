@@ -542,3 +542,114 @@ enum health_state registry_credential_state(const struct registry *r, uint16_t c
 {
     return state_of(atomic_load(&r->credentials[credential_id].health.word));
 }
+
+/* ---- written out and read back ----
+ *
+ *     target OPEN_LEFT_US RUN LEVEL QUIRKS provider host model
+ *     credential OPEN_LEFT_US LEVEL KEY_HASH provider
+ *
+ * OPEN_LEFT_US 0 = not open. The name comes last and goes to the end of the line. */
+
+static uint64_t open_left(const struct health *h, uint64_t now_us)
+{
+    uint64_t word = atomic_load(&h->word);
+    return state_of(word) != HEALTH_CLOSED && until_of(word) > now_us ? until_of(word) - now_us : 0;
+}
+
+static void write_number(struct buf *out, uint64_t v)
+{
+    buf_put_u64(out, v);
+    buf_putc(out, ' ');
+}
+
+void registry_write(const struct registry *r, uint64_t now_us, struct buf *out)
+{
+    for (uint16_t i = 0; i < r->n_targets; i++) {
+        const struct target *t = &r->targets[i];
+        uint64_t left = open_left(&t->health, now_us);
+        if (left == 0 && atomic_load(&t->quirks) == 0)
+            continue;
+        buf_puts(out, "target ");
+        write_number(out, left);
+        write_number(out, atomic_load(&t->health.run));
+        write_number(out, atomic_load(&t->health.level));
+        write_number(out, atomic_load(&t->quirks));
+        buf_puts(out, t->key);
+        buf_putc(out, '\n');
+    }
+    for (uint16_t i = 0; i < r->n_credentials; i++) {
+        const struct credential *c = &r->credentials[i];
+        uint64_t left = open_left(&c->health, now_us);
+        if (left == 0)
+            continue;
+        buf_puts(out, "credential ");
+        write_number(out, left);
+        write_number(out, atomic_load(&c->health.level));
+        write_number(out, c->key_hash);
+        buf_puts(out, c->provider);
+        buf_putc(out, '\n');
+    }
+}
+
+static bool read_numbers(struct bytes *line, uint64_t *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!bytes_to_u64(bytes_cut(line, ' '), &v[i]))
+            return false;
+    return line->n > 0;
+}
+
+static void reopen_for(struct health *h, uint64_t now_us, uint64_t left, uint64_t level)
+{
+    if (left > 0)
+        open_until(h, now_us + (left < UNTIL_MASK / 2 ? left : UNTIL_MASK / 2));
+    atomic_store(&h->level, (uint32_t)(level < LEVEL_MAX ? level : LEVEL_MAX));
+}
+
+static enum err read_target(struct registry *r, struct bytes line, uint64_t now_us)
+{
+    uint64_t v[4];
+    uint16_t id;
+    if (!read_numbers(&line, v, 4))
+        return ERR_SYNTAX;
+    struct bytes model = line, provider = bytes_cut(&model, ' '), host = bytes_cut(&model, ' ');
+    if (model.n == 0)
+        return ERR_SYNTAX;
+    struct arena a = {0};
+    enum err e =
+        registry_intern_target(r, arena_dup(&a, provider).p, arena_dup(&a, host).p, arena_dup(&a, model).p, &id);
+    arena_fini(&a);
+    if (e != ERR_OK)
+        return e;
+    reopen_for(&r->targets[id].health, now_us, v[0], v[2]);
+    atomic_store(&r->targets[id].health.run, v[1] < RUN_PROBATION ? (uint32_t)v[1] : RUN_PROBATION);
+    atomic_fetch_or(&r->targets[id].quirks, (uint8_t)v[3]);
+    return ERR_OK;
+}
+
+static enum err read_credential(struct registry *r, struct bytes line, uint64_t now_us)
+{
+    uint64_t v[3];
+    uint16_t id;
+    if (!read_numbers(&line, v, 3))
+        return ERR_SYNTAX;
+    struct arena a = {0};
+    enum err e = registry_intern_credential(r, arena_dup(&a, line).p, v[2], &id);
+    arena_fini(&a);
+    if (e == ERR_OK)
+        reopen_for(&r->credentials[id].health, now_us, v[0], v[1]);
+    return e;
+}
+
+enum err registry_read(struct registry *r, struct bytes text, uint64_t now_us)
+{
+    while (text.n > 0) {
+        struct bytes line = bytes_cut(&text, '\n'), kind = bytes_cut(&line, ' ');
+        enum err e = bytes_is(kind, "target")       ? read_target(r, line, now_us)
+                     : bytes_is(kind, "credential") ? read_credential(r, line, now_us)
+                                                    : ERR_SYNTAX;
+        if (e != ERR_OK)
+            return e;
+    }
+    return ERR_OK;
+}

@@ -86,4 +86,11 @@ enum err registry_intern_credential(struct registry *r, const char *provider, ui
 enum health_state registry_state(const struct registry *r, uint16_t target_id, uint64_t now_us);
 enum health_state registry_credential_state(const struct registry *r, uint16_t credential_id, uint64_t now_us);
 
+/* Health written out and read back, as text lines: what is open, until when, how often it opened, what was learned.
+ * Good targets without quirks are left out; a trial under way is written as open. Times are kept as what is left of
+ * them, so the clock of another process may read them. Reading adds to what is there and never closes anything.
+ * ERR_SYNTAX at the first line that is not ours (lines before it are in force), ERR_LIMIT when full. Main thread. */
+void registry_write(const struct registry *r, uint64_t now_us, struct buf *out);
+enum err registry_read(struct registry *r, struct bytes text, uint64_t now_us) RM_MUST_USE;
+
 #endif

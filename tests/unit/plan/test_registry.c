@@ -269,6 +269,44 @@ static void test_standby(void **state)
 }
 
 /* Two threads, one trial: twenty thousand openings, each granted exactly once. */
+/* Another process, another clock: what was open stays open for as long as was left, what was learned stays learned. */
+static void test_written_out_and_read_back(void **state)
+{
+    uint16_t target, credential, again;
+    struct buf text = {0}, second = {0};
+    struct trial t;
+    assert_int_equal(registry_intern_target(reg, "prov", "host:1", "a model/with spaces", &target), ERR_OK);
+    assert_int_equal(registry_intern_credential(reg, "prov", UINT64_MAX, &credential), ERR_OK);
+    registry_hint(reg, target, 100 * S, 7000, &rng, &none);
+    registry_learn_quirk(reg, target, QUIRK_MAX_TOKENS);
+    registry_quota(reg, credential, 100 * S, -1, &none);
+    registry_write(reg, 101 * S, &text);
+
+    struct registry *other = registry_new();
+    assert_int_equal(registry_read(other, buf_bytes(&text), 5000 * S), ERR_OK);
+    registry_write(other, 5000 * S, &second);
+    assert_true(bytes_eq(buf_bytes(&text), buf_bytes(&second)));
+    assert_int_equal(registry_intern_target(other, "prov", "host:1", "a model/with spaces", &again), ERR_OK);
+    assert_int_equal(registry_intern_credential(other, "prov", UINT64_MAX, &credential), ERR_OK);
+    assert_int_equal(registry_quirks(other, again), QUIRK_MAX_TOKENS);
+    assert_int_equal(registry_state(other, again, 5000 * S), HEALTH_OPEN);
+    assert_int_equal(registry_pass(other, again, credential, 5000 * S + 6 * S, &t), PASS_NO); /* out of credit */
+    assert_int_equal(registry_credential_state(other, credential, 5000 * S), HEALTH_OPEN);
+    assert_true(registry_until(other, again, credential, 5000 * S) > 5000 * S + 3500 * S);
+    registry_free(other);
+
+    static const char *const bad[] = {
+        "nonsense\n", "target 1 2\n", "target 1 2 3 4 only-provider\n", "target x 0 0 0 a b c\n", "credential 1 1 1\n",
+        "\n"};
+    for (size_t i = 0; i < RM_COUNTOF(bad); i++) {
+        struct registry *fresh = registry_new();
+        assert_int_equal(registry_read(fresh, bytes_of(bad[i]), S), ERR_SYNTAX);
+        registry_free(fresh);
+    }
+    buf_fini(&text);
+    buf_fini(&second);
+}
+
 enum { ROUNDS = 20000 };
 static _Atomic uint32_t granted;
 static pthread_barrier_t gate;
@@ -325,6 +363,7 @@ int main(void)
         TEST(test_not_found),
         TEST(test_quirks_and_keepalive),
         TEST(test_standby),
+        TEST(test_written_out_and_read_back),
         TEST(test_threads_one_trial),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
