@@ -24,6 +24,7 @@ struct draft {
     bool is_committed, has_encoder;
     bool has_done;      /* the provider's terminal marker went by */
     bool ends_in_cr;    /* RELAY: the last event's line end may lack its LF */
+    bool is_lf_owed;    /* RELAY: the last event was cut before its last LF, which leads the next one; ours stands already */
     struct buf held;    /* made and not lent yet */
     struct buf waiting; /* RELAY: a finish and what followed it without a token */
     struct buf further; /* header lines of the provider's that go down */
@@ -164,20 +165,22 @@ static void give(struct draft *d, bool waits, struct bytes part)
 
 static size_t relay_raw(struct draft *d, const struct draft_input *in)
 {
-    struct bytes head = in->raw, tail = {0}, end = {0};
+    size_t from = d->is_lf_owed && bytes_starts_with(in->raw, BYTES("\n"));
+    struct bytes head = bytes_slice(in->raw, from, in->raw.n), tail = {0}, end = {0};
+    d->is_lf_owed = bytes_ends_with(in->raw, BYTES("\r\n\r"));
     if (in->is_dropped || (!d->is_committed && in->n == 0 && is_comment(in->raw)))
         return 0;
     bool waits = must_wait(d, in);
     if (!waits || has_token(in))
         release_waiting(d);
     if (in->strip_end > in->strip_at) {
-        head = bytes_slice(in->raw, 0, in->strip_at);
+        head = bytes_slice(in->raw, from, in->strip_at);
         tail = bytes_slice(in->raw, in->strip_end, in->raw.n);
     }
     if (!ends_with_empty_line(in->raw))
         end = BYTES("\n\n");
-    else if (bytes_ends_with(in->raw, BYTES("\r\n\r")))
-        end = BYTES("\n"); /* the provider's own came in the next piece, or comes: the same bytes however it was cut */
+    else if (d->is_lf_owed)
+        end = BYTES("\n"); /* the same bytes however they were cut */
     d->ends_in_cr = end.n == 0 && bytes_ends_with(in->raw, BYTES("\r"));
     give(d, waits, head);
     give(d, waits, tail);
