@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from case_player import KEY, client_keys, read_to_end, reply, request, script, stage, up  # noqa: F401 (stage is a fixture)
-from harness import SLOW, Reply, good, provider_conf, read_response, wait_for
+from case_player import KEY, client_keys, cpu_seconds, read_to_end, reply, request, script, stage, up  # noqa: F401 (stage is a fixture)
+from harness import SLOW, Reply, good, http, provider_conf, read_response, wait_for
 
 FINE = "fine from B"
 TEXT = "naïve — 東京 🚋 ok"
@@ -362,3 +362,50 @@ def test_sec_ssrf(stage, n):
         assert r.status == 502 and p.outcomes(r) == ["protocol_error"] and "location" not in r.headers and b"latest" not in r.body
     head = p.p["a"].requests[0].headers
     assert "x-forwarded-host" not in head and "x-ringmain-base-url" not in head and head["host"] == f"127.0.0.1:{p.p['a'].port}"
+
+
+# ---- What can be shown now of cases in cases/LATER.md
+
+def test_later_paths(stage):
+    p = stage.play("sec-sqli")
+    head = b"Host: ringmain.test\r\nAuthorization: Bearer %s\r\n" % KEY.encode()
+    body = b'{"model":"%s","input":"hi"}' % p.alias
+    r = p.exchange(b"POST /v1/embeddings HTTP/1.1\r\n%sContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (head, len(body), body))
+    assert r.status == 404 and r.json()["error"]["message"]
+    parts = b'--B\r\nContent-Disposition: form-data; name="model"\r\n\r\n%s\r\n--B--\r\n' % p.alias
+    r = p.exchange(b"POST /v1/audio/transcriptions HTTP/1.1\r\n%sContent-Type: multipart/form-data; boundary=B\r\nContent-Length: %d\r\n\r\n%s" % (head, len(parts), parts))
+    assert r.status == 404 and r.json()["error"]["message"] and not p.p["a"].requests
+
+
+@pytest.mark.parametrize("mode", ["continuation", "reset", "settings", "ping"])
+def test_later_h2flood(stage, mode):
+    frame = lambda kind, flags, stream, payload=b"": len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+    each = {"continuation": frame(9, 0, 1, b"\0\1x\1y"), "reset": frame(3, 0, 1, bytes(4)), "settings": frame(4, 0, 0), "ping": frame(6, 0, 0, bytes(8))}[mode]
+    p = stage.play("sec-sqli")
+    before = cpu_seconds(p.g)
+    with contextlib.closing(p.g.connect()) as s:
+        with contextlib.suppress(ConnectionError):
+            s.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0))
+            for _ in range(200):
+                s.sendall(each * 50)
+        out, closed = read_to_end(s)
+    assert closed and (out == b"" or out[9:12] in (b"400", b"505"))
+    assert cpu_seconds(p.g) - before < 0.5 * SLOW
+    assert p.chat(b'{"model":"chain-main","messages":[]}').status == 200, "others are served"
+
+
+def test_later_keyurl(stage):
+    key = "TESTKEYGEM42"
+    message = f"models/old is not found for https://gem.example/v1beta/models/old:generateContent?key={key}"
+    answer = Reply(http(404, {"error": {"code": 404, "status": "NOT_FOUND", "message": message}}))
+    p = stage.play("sec-sqli", scripts={"a": [answer]}, keys={"a": key})
+    r = p.chat(b'{"model":"chain-main","messages":[]}')
+    m = p.messages()
+    assert r.status == 404 and m.status == 404 and p.name["a"] in r.json()["error"]["message"]  # it names the provider (DESIGN §3.5)
+    everything = r.raw_head + r.body + m.raw_head + m.body + json.dumps([p.row(r), p.row(m)]).encode() + p.g.log().encode()
+    everything += p.g.admin("/metrics").body + p.g.admin("/api/health").body + p.g.admin("/api/requests?n=50").body
+    for name in ("access.log", "ringmain.db", "ringmain.db-wal"):
+        everything += (p.g.dir / name).read_bytes() if (p.g.dir / name).exists() else b""
+    assert key.encode() not in everything
+    q = p.p["a"].requests[0]
+    assert q.headers["authorization"] == f"Bearer {key}" and key not in q.path
