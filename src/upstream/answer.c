@@ -350,6 +350,11 @@ enum answer_result answer_cut(struct answer *a, const char *why)
     return ANSWER_FAILED;
 }
 
+bool answer_is_finished(const struct answer *a)
+{
+    return a->mode != ANSWER_REFUSAL && !a->is_failed && decoder_is_complete(&a->decoder);
+}
+
 struct bytes answer_refusal(const struct answer *a)
 {
     return buf_bytes(&a->body);

@@ -64,6 +64,8 @@ enum answer_result answer_next(struct answer *a, struct answer_output *out);
 enum answer_result answer_end(struct answer *a, struct answer_output *out);
 /* The body was cut: DONE when the answer was whole all the same, else FAILED. */
 enum answer_result answer_cut(struct answer *a, const char *why);
+/* A finish came; only the terminal marker, or the usage, may still be owed. */
+bool answer_is_finished(const struct answer *a);
 /* REFUSAL: the body so far, and whether it is full. */
 struct bytes answer_refusal(const struct answer *a);
 bool answer_refusal_is_full(const struct answer *a);

@@ -17,7 +17,8 @@
 
 #include <stdio.h>
 
-enum { REFUSAL_US = 2000000 };
+/* Patience for a refusal's body, and for the terminal marker of an answer that has named its finish. */
+enum { REFUSAL_US = 2000000, FINISH_US = 2000000 };
 
 enum exchange_state {
     EXCHANGE_CONNECTING,
@@ -49,7 +50,7 @@ struct exchange {
     struct sm sm;
     struct dial *dial;
     struct pooled *conn;
-    struct timer timer; /* connecting: its limit; refused: patience for the body */
+    struct timer timer; /* connecting: its limit; refused, answering: patience for the end */
     struct task task;   /* to say "ready" later in the turn */
     struct reap reap;
     struct buf head_out;
@@ -117,6 +118,7 @@ static void fail(struct exchange *x, enum outcome o, const char *why)
 
 static void end_well(struct exchange *x)
 {
+    timer_cancel(x->loop, &x->timer);
     put_conn(x);
     move(x, EXCHANGE_WELL);
 }
@@ -188,6 +190,8 @@ static void classify(struct exchange *x)
     seal_failure(x);
 }
 
+static void settle(struct exchange *x, enum answer_result r);
+
 static void on_timer(struct timer *t)
 {
     struct exchange *x = RM_CONTAINER(t, struct exchange, timer);
@@ -195,6 +199,8 @@ static void on_timer(struct timer *t)
         time_connect_out(x);
     else if (is_in(x, EXCHANGE_REFUSED))
         classify(x);
+    else if (is_in(x, EXCHANGE_ANSWERING) && !x->is_paused)
+        settle(x, answer_cut(&x->answer, "the stream did not end")); /* whole but for its marker */
     else
         return;
     x->spec.ready(x, x->spec.arg);
@@ -367,6 +373,9 @@ static bool read_body(struct exchange *x, struct exchange_event *ev)
     client_conn_next(pooled_conn(x->conn), &c);
     switch (c.kind) {
     case CLIENT_NOTHING:
+        if (answer_is_finished(&x->answer) && !timer_is_armed(&x->timer))
+            timer_arm(x->loop, &x->timer, loop_now_us(x->loop) + FINISH_US);
+        return false;
     case CLIENT_HEAD:
         return false;
     case CLIENT_SENT:

@@ -139,6 +139,17 @@ def test_on_bad_event_skip(world):
     assert r.text() == "onetwo" and r.is_well_ended()
 
 
+def test_a_finish_without_an_end_is_an_end(world):
+    evs = events("openai", ["one"], done=False)
+    g, (a,) = world.chain([stream(*evs, last=False, end="hang")], route={"idle_timeout_ms": 20000})
+    t = time.monotonic()
+    r = g.chat()
+    assert r.text() == "one" and r.is_well_ended() and time.monotonic() - t < 4
+    row = g.row(r)
+    assert row["outcome"] == "ok" and row["attempts"][0]["tokens_from"] == "reported"
+    wait_for(lambda: a.requests[0].closed_at, what="the connection to be given up")
+
+
 # ---- what moves on
 
 def test_failover_on_replaces_or_extends(world):
