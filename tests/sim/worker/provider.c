@@ -66,6 +66,7 @@ static void put_chunk(struct peer *p, struct bytes text)
 static void put_mark(struct peer *p, struct buf *out)
 {
     buf_printf(out, "~%s.%u.%u~", p->provider->name, p->request, p->n_tokens++);
+    p->provider->n_said[p->request] = p->n_tokens;
 }
 
 static void put_token(struct peer *p, size_t n_bytes)
@@ -250,6 +251,7 @@ static void begin_answer(struct peer *p, size_t n_bytes)
     buf_put(&p->last_request, bytes_slice(buf_bytes(&p->in), 0, n_bytes));
     buf_drop(&p->in, n_bytes);
     p->request = (unsigned)++v->n_requests;
+    RM_ASSERT(v->n_requests < ANSWERS_MAX);
     p->n_requests++;
     p->n_tokens = 0;
     size_t i = v->n_requests - 1;

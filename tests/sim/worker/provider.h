@@ -20,7 +20,7 @@
 #include "net/stream.h"
 
 enum connecting { CONNECTING_WORKS, CONNECTING_REFUSED, CONNECTING_UNKNOWN /* name */, CONNECTING_SILENT };
-enum { SCRIPTS_MAX = 8, PEERS_MAX = 256 };
+enum { SCRIPTS_MAX = 8, PEERS_MAX = 512, ANSWERS_MAX = 512 };
 
 struct provider {
     const char *name; /* its host is name.test */
@@ -34,7 +34,8 @@ struct provider {
     /* what happened */
     struct peer *peers[PEERS_MAX]; /* by order of connecting; they stay after their end */
     size_t n_peers, n_dials, n_dials_cancelled, n_requests;
-    bool is_confused; /* a request came before the last answer was over, or was not HTTP */
+    unsigned n_said[ANSWERS_MAX]; /* tokens, by request (from 1) */
+    bool is_confused;             /* a request came before the last answer was over, or was not HTTP */
 };
 
 /* One connection, seen from the provider. */
