@@ -84,6 +84,19 @@ static bool says_policy(const struct complaint *c)
     return says_any(c, patterns, RM_COUNTOF(patterns));
 }
 
+/* Of a server or of a model: a client's own text may be quoted in a 4xx, and functions are overloaded too. */
+static bool says_overload(unsigned status, const struct complaint *c)
+{
+    static const char *const patterns[] = {"model is overloaded",    "model is currently overloaded",
+                                           "server is overloaded",   "server is currently overloaded",
+                                           "servers are overloaded", "servers are currently overloaded",
+                                           "engine is overloaded",   "engine is currently overloaded",
+                                           "temporarily overloaded"};
+    if (status == 0 || status >= 500)
+        return complaint_says(c, "overloaded") || complaint_says(c, "at capacity");
+    return status != 429 && says_any(c, patterns, RM_COUNTOF(patterns));
+}
+
 enum failure_class classify_by_text(unsigned status, const struct complaint *c)
 {
     bool is_request = status == 0 || status == 400 || status == 413 || status == 422;
@@ -96,6 +109,8 @@ enum failure_class classify_by_text(unsigned status, const struct complaint *c)
         return FAILURE_AUTH;
     if ((is_request || status == 403) && says_policy(c))
         return FAILURE_POLICY;
+    if (says_overload(status, c))
+        return FAILURE_OVERLOAD;
     /* Loose words, only where nothing else is named: a prompt's own words may be quoted in a message. */
     bool is_loose = status == 400 || status == 402 || status == 403 || status == 429;
     if (is_loose && c->param.n == 0 && (complaint_says(c, "billing") || complaint_says(c, "payment")))

@@ -79,6 +79,14 @@ static void openai_and_azure(void **state)
         {"openai", 503, ERR("\"type\":\"server_error\",\"message\":\"overloaded\""), FAILURE_OVERLOAD},
         {"openai", 504, "", FAILURE_FAULT},
         {"openai", 500, CODE("model_not_found"), FAILURE_FAULT},
+        /* A body that says overload is one, whatever its number (but a rate's). */
+        {"openai", 500, ERR("\"type\":\"server_error\",\"message\":\"The engine is currently overloaded\""),
+         FAILURE_OVERLOAD},
+        {"openai", 502, MSG("Model is at capacity"), FAILURE_OVERLOAD},
+        {"openai", 0, ERR("\"type\":\"server_error\",\"message\":\"overloaded\""), FAILURE_OVERLOAD},
+        {"openai", 424, MSG("Model is overloaded"), FAILURE_OVERLOAD},
+        {"openai", 429, MSG("Model is overloaded"), FAILURE_RATE},
+        {"openai", 400, MSG("tool 'f' is overloaded"), FAILURE_CLIENT},
     };
     check_rows(&kit_openai, rows, RM_COUNTOF(rows));
 }
