@@ -240,7 +240,7 @@ def test_chn_maxtokens_skip(stage):
     p = stage.play("chn-maxtokens", links={"b": {"max_output": 8192, "adjust": "skip"}})
     r = p.send()
     assert p.outcomes(r) == ["server_error", "skipped_incapable"] and not p.p["b"].requests
-    assert r.status in (502, 503)  # A was the only one that could serve: its own failure, or all red
+    assert r.status == 502  # A was the only candidate: its own failure by class
 
 
 @pytest.mark.parametrize("retries,attempts", [(0, 8), (1, 8), (3, 8), (1, 4)])
@@ -277,12 +277,9 @@ def test_chn_respformat_messages_target(stage):
     """C speaks Messages: the schema goes in that API's own form, or the link is skipped; never prose as a 200."""
     p = stage.play("chn-respformat", scripts={"c": good("anthropic", '{"n":4}', "beta-large")}, dialects={"c": "anthropic"}, links={"b": {"supports": {"json_schema": False}}})
     r = p.send()
-    if p.p["c"].requests:
-        sent = p.p["c"].requests[0].json
-        assert "response_format" not in sent and '"required":["n"]' in p.p["c"].requests[0].body.decode()
-        assert r.status == 200 and json.loads(r.text()) == {"n": 4}
-    else:
-        assert r.status != 200 and p.outcomes(r) == ["server_error", "skipped_incapable", "skipped_incapable"]
+    sent = p.p["c"].requests[0].json
+    assert "response_format" not in sent and '"required":["n"]' in p.p["c"].requests[0].body.decode()
+    assert r.status == 200 and json.loads(r.text()) == {"n": 4} and p.outcomes(r) == ["server_error", "skipped_incapable", "ok"]
     assert not p.p["b"].requests
 
 

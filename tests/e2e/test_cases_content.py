@@ -431,7 +431,7 @@ def test_sse_nofinalblank(stage, n, client):
         assert r.is_well_ended() and usage_tokens(p, r) == (11, 9) and p.outcomes(r) == ["ok"]
         assert b'"finish_reason":"stop"' in r.body if client == "chat" else stop_reason(r) == "end_turn"
     else:
-        assert r.stream_error() and not r.is_well_ended() and b"[DONE]" not in r.body and p.outcomes(r)[0] in ("protocol_error", "stream_error")
+        assert r.stream_error() and not r.is_well_ended() and b"[DONE]" not in r.body and p.outcomes(r) == ["stream_error"]
 
 
 class Endless:
@@ -510,7 +510,7 @@ def test_sse_ourkeepalive(stage):
         r = p.send()
         assert r.text() == TEXT and r.is_well_ended() and empty_events(r.body + b"\n") == 0 and not re.search(rb"^(id|retry):", r.body, re.M)
         comments = re.findall(rb"^:.*$", r.body, re.M)
-        assert all(c.rstrip() == b":" or re.fullmatch(rb": ?[a-z-]*", c) for c in comments), comments
+        assert set(comments) <= {b": ringmain"}, comments  # one word, always the same
         assert bool(comments) == (own.parts[1] == 0.5), "the heartbeat runs before the first token"
 
 

@@ -72,8 +72,7 @@ def test_err_errfirstsse(stage, n, word, client):
     p = stage.play("err-errfirstsse", scripts={"a": script("err-errfirstsse", "a", [n])})
     r = p.send(n) if client == "chat" else p.messages()
     assert r.status == 200 and r.text() == FINE and r.is_well_ended()
-    got = p.outcomes(r)
-    assert got[1:] == ["ok"] and got[0] in (word, "server_error", "protocol_error")
+    assert p.outcomes(r) == [word, "ok"]
     body = r.body.decode()
     assert body.count("[DONE]") == (client == "chat") and body.count("event: message_start") == (client == "messages")
     assert "error" not in body and "alpha-large" not in body and ": wait" not in body
@@ -100,7 +99,7 @@ def test_err_html(stage, n, status):
     for r, want in ((p.send(n), status), (p.messages(), 529 if status == 503 else status)):  # Messages says overload as 529 (DESIGN §3.8)
         assert r.status == want and r.headers["content-type"].startswith("application/json")
         message = r.json()["error"]["message"]
-        assert "<" not in message and "script" not in message and 0 < len(message.encode()) <= 200 + 200
+        assert "<" not in message and "script" not in message and 0 < len(message.encode()) <= 200
         assert b"<" not in r.body
 
 
@@ -221,7 +220,7 @@ def test_htt_chunksize_upstream(stage, n):
     r = p.send(1)
     assert r.status == 200 and r.text() == ("ok" if n == 1 else FINE)
     if n > 1:
-        assert p.outcomes(r)[0] in ("protocol_error", "stream_error")
+        assert p.outcomes(r) == ["protocol_error", "ok"]
 
 
 @pytest.mark.parametrize("client", ["chat", "chat with gzip", "messages"])
@@ -259,21 +258,17 @@ def test_htt_smuggle(stage, n):
     if n == 1:
         assert out.startswith(b"HTTP/1.1 200") and out.count(b"HTTP/1.1 ") == 1 and len(p.p["a"].requests) == 1
         return
-    if n == 12:  # a length that no number holds is refused as too large
-        assert out.startswith((b"HTTP/1.1 400", b"HTTP/1.1 413"))
-    else:
-        assert out.startswith(b"HTTP/1.1 400"), out[:200]
+    assert out.startswith(b"HTTP/1.1 400"), out[:200]
     assert closed and out.count(b"HTTP/1.1 ") == 1 and not p.p["a"].requests
 
 
 # ---- SEC
 
 def test_sec_crlfinj_model(stage):
-    # No route has such a name; DESIGN has no 400 for it, so a 404 model_not_found is as good. Nothing may be split off by it.
     p = stage.play("sec-crlfinj")
     with contextlib.closing(p.open(p.bytes(1))) as s:
         r = read_response(s)
-    assert r.status in (400, 404) and b"set-cookie" not in r.raw_head.lower() and not p.p["a"].requests
+    assert r.status == 400 and b"set-cookie" not in r.raw_head.lower() and not p.p["a"].requests
     assert json.loads(r.body)["error"]["message"]
 
 
@@ -282,10 +277,7 @@ def test_sec_crlfinj_upstream_header(stage):
     n_log, n_access = len(p.g.log().splitlines()), len(p.g.access())
     r = p.send(2)
     assert b"set-cookie" not in r.raw_head.lower() and b"\nSet-Cookie" not in r.raw_head
-    if r.status == 200:
-        assert "a=b" not in str(r.headers)
-    else:
-        assert r.status == 502 and p.outcomes(r) == ["protocol_error"]
+    assert r.status == 502 and p.outcomes(r) == ["protocol_error"] and b"a=b" not in r.body
     lines = wait_for(lambda: p.g.access()[n_access:], what="the line")
     assert len(lines) == 1 and all(line.count("level=") == 1 for line in p.g.log().splitlines()[n_log:])
 
@@ -301,16 +293,16 @@ def test_sec_openadmin(stage):
                 s.settimeout(5)
                 s.sendall(data)
                 r = read_response(s)
-            assert r.status in (401, 403, 404, 421), (n, port, r.status)
+            assert r.status == (404 if port == g.port else 403), (n, port, r.status)
             assert "access-control-allow-origin" not in r.headers and not any(x.encode() in r.body for x in SECRETS)
     for path in ("/api/requests", "/api/health", "/metrics", "/ui", "/"):
         r = g.admin(path, [("Origin", "https://evil.example")], host="evil.example")
-        assert r.status in (401, 403, 404, 421) and "access-control-allow-origin" not in r.headers
+        assert r.status == 403 and "access-control-allow-origin" not in r.headers
         assert not any(x.encode() in g.admin(path, [("Origin", "https://evil.example")]).body for x in SECRETS)
         assert g.call(path, None, method="GET").status == 404, "the admin's paths are not the clients'"
     for path in ("/api/reload", "/admin/reload", "/api/requests", "/metrics"):
         r = g.admin(path, [("Cookie", "session=stolen"), ("Content-Length", "0")], method="POST")
-        assert r.status in (401, 403, 404, 405), path
+        assert r.status == 405, (path, r.status)
     for port in (g.port, g.admin_port):  # loopback only: 127.0.0.1 answers, another address of the machine does not
         with socket.socket() as s:
             assert s.connect_ex(("127.0.0.2", port)) != 0
