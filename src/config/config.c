@@ -80,7 +80,8 @@ const struct provider_conf *config_provider(const struct config *c, struct bytes
 
 /* ---- what a reload cannot change ---- */
 
-enum fixed_kind { FIXED_TEXT, FIXED_U32, FIXED_U64, FIXED_BOOL };
+enum { HASH_BYTES = sizeof((struct config *)0)->admin_secret_sha256 };
+enum fixed_kind { FIXED_TEXT, FIXED_U32, FIXED_U64, FIXED_BOOL, FIXED_HASH };
 
 struct fixed {
     const char *name;
@@ -91,6 +92,7 @@ struct fixed {
 static const struct fixed fixed[] = {
     {"listen", FIXED_TEXT, offsetof(struct config, listen)},
     {"admin", FIXED_TEXT, offsetof(struct config, admin_listen)},
+    {"admin.secret_sha256", FIXED_HASH, offsetof(struct config, admin_secret_sha256)},
     {"workers", FIXED_U32, offsetof(struct config, workers)},
     {"ledger", FIXED_TEXT, offsetof(struct config, ledger)},
     {"ledger_flush_ms", FIXED_U32, offsetof(struct config, ledger_flush_ms)},
@@ -111,8 +113,32 @@ static bool is_equal(const struct fixed *f, const struct config *a, const struct
         return memcmp(x, y, sizeof(uint32_t)) == 0;
     case FIXED_U64:
         return memcmp(x, y, sizeof(uint64_t)) == 0;
+    case FIXED_HASH:
+        return memcmp(x, y, HASH_BYTES) == 0;
     default:
         return *(const bool *)x == *(const bool *)y;
+    }
+}
+
+static void keep(const struct fixed *f, struct config *now, const struct config *old)
+{
+    void *to = (char *)now + f->offset;
+    const void *from = (const char *)old + f->offset;
+    switch (f->kind) {
+    case FIXED_TEXT:
+        *(const char **)to = arena_dup(&now->arena, bytes_of(*(const char *const *)from)).p;
+        return;
+    case FIXED_U32:
+        memcpy(to, from, sizeof(uint32_t));
+        return;
+    case FIXED_U64:
+        memcpy(to, from, sizeof(uint64_t));
+        return;
+    case FIXED_HASH:
+        memcpy(to, from, HASH_BYTES);
+        return;
+    default:
+        *(bool *)to = *(const bool *)from;
     }
 }
 
@@ -125,4 +151,11 @@ void config_restart_diff(const struct config *old, const struct config *now, str
         buf_printf(out, "%s%s", is_first ? "" : ", ", fixed[i].name);
         is_first = false;
     }
+}
+
+void config_restart_keep(struct config *now, const struct config *old)
+{
+    for (size_t i = 0; i < RM_COUNTOF(fixed); i++)
+        keep(&fixed[i], now, old);
+    now->has_admin_secret = old->has_admin_secret;
 }

@@ -190,6 +190,8 @@ const struct route_conf *config_route(const struct config *c, struct bytes model
 const struct provider_conf *config_provider(const struct config *c, struct bytes name);
 /* Settings that need a restart and differ between two snapshots, as "listen, workers". Empty = none. */
 void config_restart_diff(const struct config *old, const struct config *now, struct buf *out);
+/* Those settings of `now` become the old ones, so that a snapshot says what is in force. Before `now` is shared. */
+void config_restart_keep(struct config *now, const struct config *old);
 /* The reference page (docs/settings.md) and --help text, generated from the settings table. */
 void config_settings_doc(struct buf *out);
 

@@ -31,7 +31,8 @@ static void write_attempt(struct json_writer *w, const struct attempt_record *a)
     else
         jw_null(w);
     jw_key(w, "ms");
-    jw_int(w, a->is_started && a->total_us > a->start_us ? (a->total_us - a->start_us) / 1000 : 0);
+    /* rounded as in x-ringmain-trail: the same attempt shows the same time */
+    jw_int(w, a->is_started && a->total_us > a->start_us ? (a->total_us - a->start_us + 500) / 1000 : 0);
     jw_end(w);
 }
 

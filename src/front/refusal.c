@@ -2,6 +2,7 @@
 #include "front/refusal.h"
 
 #include "front/front_impl.h"
+#include "front/reply.h"
 #include "model/failure.h"
 
 enum { SHOWN_BYTES = 128 };
@@ -83,33 +84,34 @@ unsigned refusal_by_driver(struct visit *v, unsigned status, const char *why)
     }
 }
 
-static void tell(struct visit *v)
+static struct request_record record_of(const struct visit *v)
 {
     const struct client_call *c = &v->call;
     int64_t us = (int64_t)(loop_now_us(v->front->loop) - c->inbound->arrived_us);
-    struct request_record rec = {.id = c->id,
-                                 .started_wall_ms = loop_wall_ms(v->front->loop) - us / 1000,
-                                 .key = c->key,
-                                 .route = v->asked,
-                                 .dialect = c->dialect->name,
-                                 .is_stream = c->call.is_stream,
-                                 .status = (uint16_t)v->reason.status,
-                                 .outcome = OUTCOME_CLIENT_ERROR,
-                                 .served_link = -1,
-                                 .ttft_us = -1,
-                                 .total_us = us,
-                                 .max_tokens = -1,
-                                 .effort = "",
-                                 .adjusted = "",
-                                 .trace_id = c->trace_id};
-    if (v->front->handler.on_refused != NULL)
-        v->front->handler.on_refused(&rec, v->front->arg);
+    return (struct request_record){.id = c->id,
+                                   .started_wall_ms = loop_wall_ms(v->front->loop) - us / 1000,
+                                   .key = c->key,
+                                   .route = v->asked,
+                                   .dialect = c->dialect->name,
+                                   .is_stream = c->call.is_stream,
+                                   .status = (uint16_t)v->reason.status,
+                                   .outcome = OUTCOME_CLIENT_ERROR,
+                                   .served_link = -1,
+                                   .ttft_us = -1,
+                                   .total_us = us,
+                                   .max_tokens = -1,
+                                   .effort = "",
+                                   .adjusted = "",
+                                   .trace_id = c->trace_id};
 }
 
 void refusal_answer(struct visit *v)
 {
     struct buf body = {0}, fields = {0};
-    tell(v);
+    struct request_record rec = record_of(v);
+    struct reply_facts facts = {.id_text = v->call.id_text, .rec = &rec};
+    if (v->front->handler.on_refused != NULL)
+        v->front->handler.on_refused(&rec, v->front->arg);
     if (v->allow != NULL)
         head_put_field(&fields, "allow", bytes_of(v->allow));
     if (v->reason.status == 401)
@@ -117,7 +119,7 @@ void refusal_answer(struct visit *v)
     if (v->reason.retry_after_ms >= 0)
         head_put_field(&fields, "retry-after", BYTES("1"));
     error_body(v->call.dialect, &v->reason, &body);
-    visit_answer_json(v, v->reason.status, buf_bytes(&body), buf_bytes(&fields));
+    reply_whole(&v->call, v->reason.status, &facts, buf_bytes(&fields), buf_bytes(&body));
     buf_fini(&fields);
     buf_fini(&body);
 }

@@ -352,6 +352,13 @@ static void restart_diff(void **state)
     config_restart_diff(a.c, b.c, &diff);
     assert_string_equal(buf_cstr(&diff), "listen, workers, resolver, limits.memory");
     assert_true(b.c->version == a.c->version + 1);
+    config_restart_keep(b.c, a.c);
+    buf_clear(&diff);
+    config_restart_diff(a.c, b.c, &diff);
+    assert_int_equal(diff.n, 0);
+    assert_string_equal(b.c->listen, "127.0.0.1:8080");
+    assert_int_equal(b.c->limits.headers, 50);
+    assert_int_equal(b.c->drain_timeout_ms, 5);
     buf_fini(&diff);
     config_unref(b.c);
     b.c = NULL;
