@@ -140,6 +140,24 @@ enum err gateway_start(const struct gateway_options *o, struct gateway **out, ch
     return ERR_OK;
 }
 
+/* `now` takes over what needs a restart. False = the two together must not be: the listener stays where it is, so the
+ * keys that let it stand there must stay as well. */
+static bool merge(const struct config *old, struct config *now, char *message, size_t cap)
+{
+    struct listen_address a;
+    struct buf differs = {0};
+    config_restart_diff(old, now, &differs);
+    if (differs.n > 0)
+        LOG(LOG_WARN, "serve", "-", "reload: these keep their old value until a restart: %s", buf_cstr(&differs));
+    buf_fini(&differs);
+    config_restart_keep(now, old);
+    bool is_safe =
+        now->n_keys > 0 || (listen_address_parse(bytes_of(now->listen), &a) && listen_address_is_loopback(&a));
+    if (!is_safe)
+        snprintf(message, cap, "until a restart the listener stays on %s, which needs client_keys", now->listen);
+    return is_safe;
+}
+
 void gateway_reload(struct gateway *g)
 {
     struct config *now = NULL;
@@ -150,16 +168,12 @@ void gateway_reload(struct gateway *g)
         LOG(LOG_ERROR, "serve", "-", "reload: the config has faults; nothing was changed");
         return;
     }
-    if (snapshot_prepare(now, g->registry, message, sizeof message) != ERR_OK) {
+    if (!merge(g->config, now, message, sizeof message) ||
+        snapshot_prepare(now, g->registry, message, sizeof message) != ERR_OK) {
         LOG(LOG_ERROR, "serve", "-", "reload: %s; nothing was changed", message);
         config_unref(now);
         return;
     }
-    struct buf differs = {0};
-    config_restart_diff(g->config, now, &differs);
-    if (differs.n > 0)
-        LOG(LOG_WARN, "serve", "-", "reload: these keep their old value until a restart: %s", buf_cstr(&differs));
-    buf_fini(&differs);
     for (unsigned i = 0; i < g->n_workers; i++)
         worker_reload(g->workers[i], now);
     pthread_mutex_lock(&g->config_lock);

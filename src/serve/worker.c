@@ -65,7 +65,7 @@ static void tell_ready(struct front_ready *out, struct arena *a, void *arg)
     jw_key(&j, "status");
     jw_cstr(&j, w->is_draining ? "draining" : ledger.is_degraded ? "degraded" : "ready");
     jw_key(&j, "ledger");
-    jw_cstr(&j, w->ledger == NULL ? "off" : ledger.is_degraded ? "degraded" : "ok");
+    jw_cstr(&j, w->config->ledger[0] == '\0' ? "off" : ledger.is_degraded ? "degraded" : "ok");
     jw_key(&j, "providers_off");
     jw_array(&j);
     for (size_t i = 0; i < w->config->n_providers; i++)
@@ -129,11 +129,17 @@ static struct server_limits limits_of(const struct config *c)
                                   .connections = (uint32_t)((l->connections + share - 1) / share)};
 }
 
-static void fit_routes(struct worker *w)
+/* When each route was used last. A route that was in use before a reload is in use after it. */
+static void fit_routes(struct worker *w, const struct config *old)
 {
+    uint64_t *used_us = mem_zalloc(w->config->n_routes * sizeof *used_us);
+    for (size_t i = 0; old != NULL && i < w->config->n_routes; i++) {
+        const struct route_conf *was = config_route(old, bytes_of(w->config->routes[i].model));
+        used_us[i] = was != NULL ? w->route_used_us[was->index] : 0;
+    }
     mem_free(w->route_used_us);
+    w->route_used_us = used_us;
     w->n_route_used = w->config->n_routes;
-    w->route_used_us = mem_zalloc(w->n_route_used * sizeof *w->route_used_us);
 }
 
 struct worker *worker_new(const struct worker_options *o)
@@ -163,7 +169,7 @@ struct worker *worker_new(const struct worker_options *o)
     w->listen_fd = o->listen_fd;
     w->listener = (struct watch){.fn = on_listener, .fd = o->listen_fd, .is_level = true};
     w->accept_pause.fn = resume_accepting;
-    fit_routes(w);
+    fit_routes(w, NULL);
     standby_init(w);
     return w;
 }
@@ -208,7 +214,7 @@ static void do_reload(struct mail *m)
     config_unref(o->config);
     struct server_limits limits = limits_of(w->config);
     front_set_limits(w->front, &limits);
-    fit_routes(w);
+    fit_routes(w, old);
     upstream_prune(w->upstream, w->config);
     standby_reload(w);
     config_unref(old);
