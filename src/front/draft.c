@@ -14,6 +14,7 @@
 #include "front/reply.h"
 #include "front/visit.h"
 
+enum { EVENT_COST = 32 /* bytes that an event costs beside its text, roughly */ };
 enum mode { MODE_OPEN, MODE_RELAY, MODE_KEEP, MODE_ENCODE };
 
 struct draft {
@@ -27,6 +28,7 @@ struct draft {
     bool is_lf_owed;    /* RELAY: the last event was cut before its last LF, which leads the next one; ours stands already */
     struct buf held;    /* made and not lent yet */
     struct buf waiting; /* RELAY: a finish and what followed it without a token */
+    uint64_t n_collected; /* of a whole answer, roughly what is kept */
     struct buf further; /* header lines of the provider's that go down */
     size_t n_lent;      /* bytes of `held` that the inbound has until the flush */
     struct encoder encoder;
@@ -217,8 +219,11 @@ bool draft_put(struct draft *d, const struct draft_input *in, uint32_t *n_bytes)
     }
     if (d->mode == MODE_OPEN)
         settle_mode(d, in->raw_is_stream);
-    for (size_t i = 0; i < in->n; i++)
-        d->has_done = d->has_done || in->v[i].kind == EVENT_DONE;
+    for (size_t i = 0; i < in->n; i++) {
+        const struct event *e = &in->v[i];
+        d->has_done = d->has_done || e->kind == EVENT_DONE;
+        d->n_collected += EVENT_COST + e->text.n + e->id.n + e->name.n;
+    }
     if (d->mode == MODE_RELAY)
         n = relay_raw(d, in);
     else if (d->mode == MODE_KEEP)
@@ -226,8 +231,10 @@ bool draft_put(struct draft *d, const struct draft_input *in, uint32_t *n_bytes)
     else
         n = encode(d, in);
     *n_bytes = n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+    if (!d->is_stream)
+        return d->n_collected <= d->o.body_bytes;
     /* a token opens the gate, so what came with it is not held for long */
-    return !d->is_stream || d->is_committed || d->held.n <= d->o.gate_bytes || has_token(in);
+    return d->is_committed || d->held.n <= d->o.gate_bytes || has_token(in);
 }
 
 void draft_set_fields(struct draft *d, const struct fields *f)

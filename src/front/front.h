@@ -66,6 +66,7 @@ struct draft_options {
     bool upstream_is_stream;      /* asked; what really comes is told per output */
     const char *provider, *model; /* of the link, for headers and synthesised answers */
     size_t gate_bytes;            /* limits.gate_bytes */
+    size_t body_bytes;            /* limits.body_bytes: of an answer that is collected */
     int64_t wall_ms;
 };
 /* Lives in memory of its own; freed by draft_free. */
@@ -73,7 +74,7 @@ struct draft *draft_new(struct client_call *c, const struct draft_options *o);
 void draft_free(struct draft *d);
 /* One exchange output (raw bytes and model events). Returns how many bytes it made for the client. After draft_commit
  * they go out with the next draft_flush; before, they are held. False when the gate would hold more than gate_bytes
- * (streaming clients only). */
+ * (streaming clients), or the answer grows over body_bytes (the others). */
 struct draft_input {
     struct bytes raw;
     bool raw_is_stream, is_dropped;

@@ -12,7 +12,13 @@
 #include "base/mem.h"
 #include "base/sm.h"
 
-enum { HEAD_BYTES_MAX = 32768, HEAD_FIELDS_MAX = 200, INTERIM_MAX = 8, IOV_MAX_USED = 64 };
+enum {
+    HEAD_BYTES_MAX = 32768,
+    HEAD_FIELDS_MAX = 200,
+    INTERIM_MAX = 8,
+    IOV_MAX_USED = 64,
+    READS_PER_TURN = 8 /* then the others have theirs: a provider may send faster than we read */
+};
 
 enum request_state { REQUEST_IDLE, REQUEST_WRITING, REQUEST_WRITTEN, REQUEST_TOLD, REQUEST_BROKEN };
 static const struct sm_row request_rows[] = {
@@ -38,6 +44,7 @@ struct client_conn {
     client_ready_fn *fn; /* of the exchange, or of the idle connection */
     void *arg;
     struct task task;
+    struct timer next_turn; /* reading goes on then */
     struct reap reap;
 
     struct sm request;
@@ -55,6 +62,8 @@ struct client_conn {
     char *read;      /* the borrowed buffer, or NULL */
     struct bytes in; /* what of it is not used yet */
     unsigned n_interim;
+    uint64_t turn_us; /* when n_reads began: a turn's clock is its own */
+    unsigned n_reads;
     bool is_readable; /* reading may give something */
     bool is_paused;
     bool any_byte;  /* of a response */
@@ -167,13 +176,31 @@ static void give_buffer(struct client_conn *c)
     c->in = (struct bytes){0};
 }
 
+static void on_next_turn(struct timer *t)
+{
+    struct client_conn *c = RM_CONTAINER(t, struct client_conn, next_turn);
+    loop_post(c->loop, &c->task);
+}
+
+static bool has_had_its_turn(struct client_conn *c)
+{
+    uint64_t now = loop_now_us(c->loop);
+    if (c->turn_us != now)
+        c->n_reads = 0;
+    c->turn_us = now;
+    if (c->n_reads++ < READS_PER_TURN)
+        return false;
+    timer_arm(c->loop, &c->next_turn, now);
+    return true;
+}
+
 /* IO_OK: c->in has something. */
 static enum io fill(struct client_conn *c)
 {
     size_t n = 0;
     if (c->in.n > 0)
         return IO_OK;
-    if (!c->is_readable) {
+    if (!c->is_readable || has_had_its_turn(c)) {
         give_buffer(c);
         return IO_AGAIN;
     }
@@ -302,6 +329,7 @@ struct client_conn *client_conn_new(struct loop *l, struct stream *s)
     c->stream = s;
     c->is_readable = true;
     c->task.fn = on_task;
+    c->next_turn.fn = on_next_turn;
     list_init(&c->task.node);
     sm_init(&c->request, request_rows, REQUEST_IDLE);
     sm_init(&c->response, response_rows, RESPONSE_IDLE);
@@ -419,6 +447,7 @@ void client_conn_close(struct client_conn *c)
     if (c->request.state == REQUEST_WRITING)
         is_running = true;
     task_cancel(&c->task);
+    timer_cancel(c->loop, &c->next_turn);
     stream_close(c->stream, is_running);
     give_buffer(c);
     c->fn = NULL;

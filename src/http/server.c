@@ -432,6 +432,8 @@ static bool read_once(struct server_conn *c)
         r = discard(c);
     } else {
         cap = room(c, &b);
+        if (cap == 0 && c->is_hung_up) /* the FIN stands behind more than we take */
+            on_eof(c);
         if (cap == 0)
             return false;
         r = read_into(c, b, cap);

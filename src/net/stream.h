@@ -19,7 +19,8 @@ enum io {
     IO_ERROR  /* reset, broken TLS record, TLS truncation; stream_error() has a word */
 };
 
-/* `ready`: LOOP_READ / LOOP_WRITE bits. Set by the stream's owner. */
+/* `ready`: LOOP_READ / LOOP_WRITE bits, and LOOP_HANGUP (with LOOP_READ) where the peer's end was seen.
+ * Set by the stream's owner. */
 typedef void stream_ready_fn(struct stream *s, unsigned ready, void *arg);
 void stream_on_ready(struct stream *s, stream_ready_fn *fn, void *arg);
 

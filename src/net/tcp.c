@@ -127,7 +127,7 @@ static void on_ready(struct watch *w, unsigned ready)
     struct tcp *t = RM_CONTAINER(w, struct tcp, watch);
     if (ready & LOOP_HANGUP)
         t->is_hung_up = true;
-    stream_dispatch(&t->stream, ready & (LOOP_READ | LOOP_WRITE));
+    stream_dispatch(&t->stream, ready);
 }
 
 /* Socket options are wishes: a socket pair in a test has none of them. */

@@ -115,7 +115,8 @@ static void feed_output(struct pilot *p, const struct exchange_event *x)
     if (!draft_put(p->draft, &in, &n_bytes)) {
         struct failure failure;
         failure_make(&failure, OUTCOME_PROTOCOL_ERROR,
-                     "more was held back before the first token than gate_bytes allows");
+                     p->flight->facts.is_stream ? "more was held back before the first token than gate_bytes allows"
+                                                : "the answer is larger than body_bytes allows");
         failure.in_stream = true;
         close_exchange(p);
         feed_failure(p, &failure);
@@ -253,6 +254,7 @@ static void open_exchange(struct pilot *p, const struct relay_action *a, const s
                                   .provider = a->link->provider->name,
                                   .model = a->link->model,
                                   .gate_bytes = f->config->limits.gate_bytes,
+                                  .body_bytes = f->config->limits.body_bytes,
                                   .wall_ms = loop_wall_ms(f->worker->loop)};
     p->draft = draft_new(f->call, &draft);
     struct exchange_spec spec = {.provider = a->link->provider,

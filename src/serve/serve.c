@@ -192,11 +192,19 @@ static uint64_t in_flight(const struct gateway *g)
     return n;
 }
 
+static bool is_drained(const struct gateway *g)
+{
+    for (unsigned i = 0; i < g->n_workers; i++)
+        if (!worker_is_drained(g->workers[i]))
+            return false;
+    return true;
+}
+
 static void wait_for_flights(const struct gateway *g, bool (*is_urgent)(void))
 {
     static const struct timespec step = {.tv_nsec = DRAIN_STEP_MS * 1000000L};
     for (uint32_t ms = 0; ms < g->config->drain_timeout_ms; ms += DRAIN_STEP_MS) {
-        if (in_flight(g) == 0 || (is_urgent != NULL && is_urgent()))
+        if (is_drained(g) || (is_urgent != NULL && is_urgent()))
             return;
         nanosleep(&step, NULL);
     }

@@ -9,7 +9,7 @@
 
 #include <unistd.h>
 
-enum { ACCEPT_PAUSE_US = 100000, ACCEPTS_PER_EVENT = 64 };
+enum { DRAIN_LOOK_US = 10000, ACCEPT_PAUSE_US = 100000, ACCEPTS_PER_EVENT = 64 };
 
 /* ---- what the front asks of us ---- */
 
@@ -114,6 +114,16 @@ static void on_listener(struct watch *watch, unsigned ready)
 
 /* ---- life ---- */
 
+/* A request is over for the books when its answer is made; its last bytes may still wait for a slow client. */
+static void look_drained(struct timer *t)
+{
+    struct worker *w = RM_CONTAINER(t, struct worker, drain_look);
+    if (list_is_empty(&w->flights) && front_n_conns(w->front) == 0)
+        atomic_store_explicit(&w->is_drained, true, memory_order_relaxed);
+    else
+        timer_arm(w->loop, t, loop_now_us(w->loop) + DRAIN_LOOK_US);
+}
+
 static struct server_limits limits_of(const struct config *c)
 {
     const struct limits_conf *l = &c->limits;
@@ -169,6 +179,7 @@ struct worker *worker_new(const struct worker_options *o)
     w->listen_fd = o->listen_fd;
     w->listener = (struct watch){.fn = on_listener, .fd = o->listen_fd, .is_level = true};
     w->accept_pause.fn = resume_accepting;
+    w->drain_look.fn = look_drained;
     fit_routes(w, NULL);
     standby_init(w);
     return w;
@@ -226,6 +237,11 @@ void worker_reload(struct worker *w, struct config *now)
     send_order(w, do_reload, config_ref(now), NULL);
 }
 
+bool worker_is_drained(const struct worker *w)
+{
+    return atomic_load_explicit(&w->is_drained, memory_order_relaxed);
+}
+
 static void do_drain(struct mail *m)
 {
     struct order *o = RM_CONTAINER(m, struct order, mail);
@@ -236,6 +252,7 @@ static void do_drain(struct mail *m)
         watch_del(w->loop, &w->listener);
         front_drain(w->front);
         standby_stop(w);
+        look_drained(&w->drain_look);
     }
     mem_free(o);
 }
@@ -274,6 +291,7 @@ void worker_free(struct worker *w)
     for (int i = 0; i < 4; i++)
         loop_turn(w->loop, 0);
     timer_cancel(w->loop, &w->accept_pause);
+    timer_cancel(w->loop, &w->drain_look);
     timer_cancel(w->loop, &w->standby_timer);
     front_free(w->front);
     upstream_free(w->upstream);

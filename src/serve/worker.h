@@ -36,6 +36,8 @@ struct worker {
     int listen_fd;
     struct watch listener;
     struct timer accept_pause; /* out of descriptors: accepting is paused */
+    struct timer drain_look;
+    _Atomic bool is_drained;
     struct timer standby_timer;
     uint64_t *route_used_us; /* by route index: last request on this core; 0 = none */
     size_t n_route_used;
@@ -54,6 +56,8 @@ void worker_drain(struct worker *w);
 /* Any thread: cut what is still in flight, then stop the loop. n_cut (may be NULL) is increased by the number of cut
  * requests. */
 void worker_cut(struct worker *w, _Atomic unsigned *n_cut);
+/* After worker_drain: nothing is in flight and the last answer is out. Any thread. */
+bool worker_is_drained(const struct worker *w);
 /* Requests in flight. Any thread. */
 uint64_t worker_in_flight(const struct worker *w);
 /* After worker_run has returned. */

@@ -57,6 +57,7 @@ static struct draft *draft_from(struct front_world *w, const char *target)
                               .provider = "providerB",
                               .model = "upstream-model",
                               .gate_bytes = 1000,
+                              .body_bytes = 1000000,
                               .wall_ms = 1800000000000};
     return draft_new(w->call, &o);
 }
