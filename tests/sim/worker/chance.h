@@ -18,6 +18,8 @@ struct guest {
     bool is_hasty; /* asks everything at once */
     enum { LEAVE_FIN, LEAVE_RESET, LEAVE_HALF } leaving;
     bool has_left;
+    size_t seen_at, n_looked; /* of what it got */
+    unsigned n_whole;
     unsigned asks[GUEST_ASKS_MAX]; /* enum ask, and: */
 };
 enum { ASK_WRONG_MODEL = 8, ASK_WRONG_BODY = 16, ASK_WRONG_ROUTING = 32 };

@@ -74,8 +74,11 @@ static void put_token(struct peer *p, size_t n_bytes)
     struct buf text = {0};
     buf_puts(&text, wording_of(p)->token_before);
     put_mark(p, &text);
-    while (text.n < n_bytes)
-        buf_puts(&text, "x");
+    if (text.n < n_bytes) {
+        size_t n = n_bytes - text.n;
+        memset(buf_reserve(&text, n), 'x', n);
+        buf_grew(&text, n);
+    }
     buf_puts(&text, wording_of(p)->token_after);
     put_chunk(p, buf_bytes(&text));
     buf_fini(&text);
@@ -164,6 +167,7 @@ static void stop(struct peer *p)
     timer_cancel(p->loop, &p->piece_timer);
     p->script = "";
     buf_fini(&p->out);
+    p->out_at = 0;
 }
 
 static void close_own(struct peer *p, bool reset)
@@ -181,23 +185,29 @@ static void lose(struct peer *p, bool reset)
     close_own(p, false);
 }
 
+static size_t n_unsaid(const struct peer *p)
+{
+    return p->out.n - p->out_at;
+}
+
 static void write_some(struct peer *p)
 {
     struct rng *pieces = p->provider->pieces;
-    while (p->stream != NULL && p->out.n > 0 && !timer_is_armed(&p->piece_timer)) {
-        size_t n = 0, most = pieces == NULL ? p->out.n : rng_between(pieces, 1, PIECE_BYTES);
-        struct iovec v = {.iov_base = p->out.p, .iov_len = most < p->out.n ? most : p->out.n};
-        enum io r = stream_write(p->stream, &v, 1, &n);
-        if (r == IO_AGAIN)
-            return;
-        if (r != IO_OK)
-            return; /* reading tells */
-        buf_drop(&p->out, n);
+    while (p->stream != NULL && n_unsaid(p) > 0 && !timer_is_armed(&p->piece_timer)) {
+        size_t n = 0, most = pieces == NULL ? n_unsaid(p) : rng_between(pieces, 1, PIECE_BYTES);
+        struct iovec v = {.iov_base = p->out.p + p->out_at, .iov_len = most < n_unsaid(p) ? most : n_unsaid(p)};
+        if (stream_write(p->stream, &v, 1, &n) != IO_OK)
+            return; /* full, or broken: reading tells */
+        p->out_at += n;
         p->n_written += n;
-        if (pieces != NULL && p->out.n > 0 && rng_below(pieces, 2) == 0)
+        if (pieces != NULL && n_unsaid(p) > 0 && rng_below(pieces, 4) == 0)
             timer_arm(p->loop, &p->piece_timer, loop_now_us(p->loop) + rng_below(pieces, PIECE_GAP_US));
     }
-    if (p->stream != NULL && p->ends && p->out.n == 0)
+    if (n_unsaid(p) > 0)
+        return;
+    buf_clear(&p->out);
+    p->out_at = 0;
+    if (p->stream != NULL && p->ends)
         close_own(p, false);
 }
 
@@ -245,7 +255,7 @@ static void on_piece_timer(struct timer *t)
 static void begin_answer(struct peer *p, size_t n_bytes)
 {
     struct provider *v = p->provider;
-    bool is_silent = p->script[0] == '\0' && !timer_is_armed(&p->timer) && p->out.n == 0;
+    bool is_silent = p->script[0] == '\0' && !timer_is_armed(&p->timer) && n_unsaid(p) == 0;
     v->is_confused = v->is_confused || !is_silent || n_bytes != p->in.n;
     buf_clear(&p->last_request);
     buf_put(&p->last_request, bytes_slice(buf_bytes(&p->in), 0, n_bytes));

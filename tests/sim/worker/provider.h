@@ -45,7 +45,8 @@ struct peer {
     struct stream *stream; /* NULL once closed */
     struct timer timer;    /* next word */
     struct timer piece_timer;
-    struct buf in, out;
+    struct buf in, out; /* out: from out_at on */
+    size_t out_at;
     const char *script; /* what is still to be said; "" = listening */
     unsigned request;   /* which of the provider's requests it answers */
     unsigned n_tokens;
