@@ -263,6 +263,17 @@ static void test_not_connected_is_connect_timeout(void **state)
     assert_int_equal(entry(0)->cost_nusd, 0);
 }
 
+/* Nothing that was written to a pooled connection was acknowledged: it is dead, whatever the pool thought. */
+static void test_unacked_reused_is_connect_timeout(void **state)
+{
+    begin("START 1>0");
+    feed((struct relay_event){.kind = RELAY_CONNECTED, .now_us = T0, .n = 1, .connect_us = -1}, "");
+    at(0, RELAY_SENT, 1, "");
+    feed((struct relay_event){.kind = RELAY_TIME, .now_us = T0 + 2000 * MS, .is_unacked = true}, "CANCEL 1, START 2>1");
+    entry_is(0, OUTCOME_CONNECT_TIMEOUT);
+    assert_int_equal(entry(0)->connect_us, -1);
+}
+
 static void test_last_link_goes_on_to_the_deadline(void **state)
 {
     begin("START 1>0");
@@ -861,6 +872,7 @@ int main(void)
         TEST(test_budget_cut),
         TEST(test_token_after_budget_is_late),
         TEST(test_not_connected_is_connect_timeout),
+        TEST(test_unacked_reused_is_connect_timeout),
         TEST(test_last_link_goes_on_to_the_deadline),
         TEST(test_last_link_late_answer),
         TEST(test_open_link_does_not_cut_the_running_one),
