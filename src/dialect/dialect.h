@@ -15,6 +15,7 @@
 struct request; /* model/request.h: a whole request as a tree of our own words, for translation */
 struct decoder;
 struct encoder;
+struct collector_ops;
 struct encoder_options;
 struct answer_error;
 
@@ -31,6 +32,7 @@ struct dialect {
                        struct buf *adjusted, const char **why);
     const struct decoder_ops *decoder;
     const struct encoder_ops *encoder;
+    const struct collector_ops *collector;
     /* Provider's error body -> failure. See dialect_classify. */
     void (*classify)(struct bytes vendor, unsigned status, const struct fields *fields, struct bytes body,
                      int64_t wall_ms, struct failure *out);

@@ -10,6 +10,7 @@ static const struct dialect rows[] = {
      .render = openai_render,
      .decoder = &openai_decoder,
      .encoder = &openai_encoder,
+     .collector = &openai_collector,
      .classify = openai_classify},
     {.name = "anthropic",
      .client_path = "/v1/messages",
@@ -18,6 +19,7 @@ static const struct dialect rows[] = {
      .render = anthropic_render,
      .decoder = &anthropic_decoder,
      .encoder = &anthropic_encoder,
+     .collector = &anthropic_collector,
      .classify = anthropic_classify},
 };
 

@@ -1,8 +1,9 @@
 /* One attempt's answer on its way to the client. What the provider's output becomes is settled by its first piece:
  *
  *                        same dialect                          other dialect, or the other shape
- *     client streams     RELAY: the provider's bytes           ENCODE: encoder, event by event
+ *     client streams     RELAY: the provider's bytes           ENCODE: encoder, event by event (its JSON, too)
  *     client waits       KEEP:  the provider's JSON as it is   ENCODE: encoder, one JSON text at the end
+ *                        COLLECT: its stream as one JSON text
  *
  * Before commit everything goes to `held`; after it RELAY lends the provider's bytes to the socket (no copy: they stay
  * valid until the flush), ENCODE writes to `held` and lends that.
@@ -11,11 +12,18 @@
  * events from a finish on in `waiting` until a token, the terminal marker or the end shows that it was meant (the
  * encoders do the same in their way). */
 #include "base/mem.h"
+#include "codec/sse.h"
+#include "dialect/collect.h"
 #include "front/reply.h"
 #include "front/visit.h"
 
 enum { EVENT_COST = 32 /* bytes that an event costs beside its text, roughly */ };
-enum mode { MODE_OPEN, MODE_RELAY, MODE_KEEP, MODE_ENCODE };
+enum mode { MODE_OPEN, MODE_RELAY, MODE_KEEP, MODE_COLLECT, MODE_ENCODE };
+
+struct collecting {
+    struct collector collector;
+    struct sse sse; /* the provider's events once more */
+};
 
 struct draft {
     struct client_call *call; /* not touched by draft_free: it may be gone by then */
@@ -23,15 +31,16 @@ struct draft {
     enum mode mode;
     bool is_stream; /* the client's wish */
     bool is_committed, has_encoder;
-    bool has_done;      /* the provider's terminal marker went by */
-    bool ends_in_cr;    /* RELAY: the last event's line end may lack its LF */
-    bool is_lf_owed;    /* RELAY: the last event was cut before its last LF, which leads the next one; ours stands already */
-    struct buf held;    /* made and not lent yet */
-    struct buf waiting; /* RELAY: a finish and what followed it without a token */
-    uint64_t n_collected; /* of a whole answer, roughly what is kept */
-    struct buf further; /* header lines of the provider's that go down */
-    size_t n_lent;      /* bytes of `held` that the inbound has until the flush */
+    bool has_done;        /* the provider's terminal marker went by */
+    bool ends_in_cr;      /* RELAY: the last event's line end may lack its LF */
+    bool is_lf_owed;      /* RELAY: the last event was cut before its LF, which leads the next; ours stands already */
+    struct buf held;      /* made and not lent yet */
+    struct buf waiting;   /* RELAY: a finish and what followed it without a token */
+    uint64_t n_collected; /* of a whole answer, roughly what is kept of it */
+    struct buf further;   /* header lines of the provider's that go down */
+    size_t n_lent;        /* bytes of `held` that the inbound has until the flush */
     struct encoder encoder;
+    struct collecting *collecting; /* COLLECT, else NULL */
 };
 
 /* What ends a stream of a dialect. A provider that leaves its marker out (after a whole answer) must not leave the
@@ -58,22 +67,41 @@ void draft_free(struct draft *d)
         return;
     if (d->has_encoder)
         encoder_fini(&d->encoder);
+    if (d->collecting != NULL) {
+        collector_fini(&d->collecting->collector);
+        sse_fini(&d->collecting->sse);
+        mem_free(d->collecting);
+    }
     buf_fini(&d->held);
     buf_fini(&d->waiting);
     buf_fini(&d->further);
     mem_free(d);
 }
 
+static struct encoder_options answer_options(const struct draft *d)
+{
+    return (struct encoder_options){.is_stream = d->is_stream,
+                                    .wants_usage = d->call->call.wants_usage,
+                                    .model = bytes_of(d->o.model),
+                                    .created_wall_s = d->o.wall_ms / 1000,
+                                    .id_seed = d->call->id};
+}
+
 static void begin_encoding(struct draft *d)
 {
-    struct encoder_options o = {.is_stream = d->is_stream,
-                                .wants_usage = d->call->call.wants_usage,
-                                .model = bytes_of(d->o.model),
-                                .created_wall_s = d->o.wall_ms / 1000,
-                                .id_seed = d->call->id};
+    struct encoder_options o = answer_options(d);
     d->mode = MODE_ENCODE;
     d->has_encoder = true;
     encoder_init(&d->encoder, d->call->dialect, &o);
+}
+
+static void begin_collecting(struct draft *d)
+{
+    struct encoder_options o = answer_options(d);
+    d->mode = MODE_COLLECT;
+    d->collecting = mem_zalloc(sizeof *d->collecting);
+    collector_init(&d->collecting->collector, d->call->dialect, &o);
+    sse_init(&d->collecting->sse, 0); /* the exchange keeps the limit */
 }
 
 static void settle_mode(struct draft *d, bool raw_is_stream)
@@ -81,6 +109,8 @@ static void settle_mode(struct draft *d, bool raw_is_stream)
     bool is_same = d->call->dialect == d->o.target;
     if (is_same && d->is_stream == raw_is_stream)
         d->mode = d->is_stream ? MODE_RELAY : MODE_KEEP;
+    else if (is_same && raw_is_stream)
+        begin_collecting(d);
     else
         begin_encoding(d);
 }
@@ -210,6 +240,20 @@ static size_t encode(struct draft *d, const struct draft_input *in)
     return d->held.n - before;
 }
 
+static void collect(struct draft *d, const struct draft_input *in)
+{
+    struct collecting *c = d->collecting;
+    struct sse_event ev;
+    enum sse_result r;
+    if (in->is_dropped)
+        return;
+    sse_feed(&c->sse, in->raw);
+    while ((r = sse_next(&c->sse, &ev)) == SSE_EVENT || r == SSE_COMMENT)
+        if (r == SSE_EVENT)
+            collector_event(&c->collector, ev.name, ev.data);
+    d->n_collected = collector_bytes(&c->collector);
+}
+
 bool draft_put(struct draft *d, const struct draft_input *in, uint32_t *n_bytes)
 {
     size_t n = 0;
@@ -228,6 +272,8 @@ bool draft_put(struct draft *d, const struct draft_input *in, uint32_t *n_bytes)
         n = relay_raw(d, in);
     else if (d->mode == MODE_KEEP)
         n = keep_raw(d, in);
+    else if (d->mode == MODE_COLLECT)
+        collect(d, in);
     else
         n = encode(d, in);
     *n_bytes = n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
@@ -307,6 +353,15 @@ static void end_stream(struct draft *d)
     forget_lent(d);
 }
 
+/* The last event may have come without its empty line. */
+static void end_collecting(struct draft *d)
+{
+    struct sse_event ev;
+    if (sse_end(&d->collecting->sse, &ev))
+        collector_event(&d->collecting->collector, ev.name, ev.data);
+    collector_end(&d->collecting->collector, &d->held);
+}
+
 void draft_end(struct draft *d, const struct request_record *rec)
 {
     RM_ASSERT(d->is_committed);
@@ -318,6 +373,8 @@ void draft_end(struct draft *d, const struct request_record *rec)
         begin_encoding(d);
     if (d->mode == MODE_ENCODE)
         encoder_end(&d->encoder, &d->held);
+    if (d->mode == MODE_COLLECT)
+        end_collecting(d);
     struct reply_facts facts = facts_of(d, rec);
     struct client_call *c = d->call;
     d->call = NULL;

@@ -199,9 +199,11 @@ class Seen:
 
 
 def openai_usage(u):
-    cached, written = u.prompt_tokens_details.cached_tokens or 0, getattr(u.prompt_tokens_details, "cache_write_tokens", 0) or 0
+    details = u.prompt_tokens_details  # a provider may leave it out, and what it says is not added to
+    cached, written = getattr(details, "cached_tokens", 0) or 0, getattr(details, "cache_write_tokens", 0) or 0
     assert u.total_tokens == u.prompt_tokens + u.completion_tokens
-    return Usage(u.prompt_tokens - cached - written, cached, written, u.completion_tokens, u.completion_tokens_details.reasoning_tokens)
+    return Usage(u.prompt_tokens - cached - written, cached, written, u.completion_tokens,
+                 getattr(u.completion_tokens_details, "reasoning_tokens", 0) or 0)
 
 
 def anthropic_usage(u):

@@ -183,7 +183,9 @@ def whole_meaning(dialect, d):
     if dialect == "openai":
         read_chat_usage(m, d)
         said = d["choices"][0]["message"]
-        m.text, m.reasoning = said["content"] or said.get("refusal") or "", said.get("reasoning_content") or ""
+        thought, text = as_text(said["content"])
+        details = "".join(d.get("text") or d.get("summary") or "" for d in said.get("reasoning_details") or [])
+        m.text, m.reasoning = text or said.get("refusal") or "", said.get("reasoning_content") or said.get("reasoning") or details or thought
         m.tools = [(t["id"], t["function"]["name"], arguments_of(t["function"]["arguments"])) for t in said.get("tool_calls") or []]
         m.stop = CHAT_STOPS.get(d["choices"][0]["finish_reason"], "stop")
         return m
@@ -308,6 +310,118 @@ def test_same_dialect_collected_means_the_same(stage, name, dialect):
     got, want = whole_meaning(dialect, r.json()), meaning_of(dialect, raw)
     assert_same(got, want, dialect, name)
     assert got.reasoning == want.reasoning
+
+
+# ---------------------------------------------------------------- collected answers lose nothing
+
+def is_nothing(v):
+    return v is None or v == "" or v == [] or v == {}
+
+
+def put(d, key, v):
+    """The last word stands; nothing never replaces something."""
+    if key not in d or not is_nothing(v):
+        d[key] = v
+
+
+def told_by_chat(raw):
+    """(members of the answer, of its choice and of its message) as the chunks tell them."""
+    top, choice, message = {}, {}, {}
+    for tree in trees(raw):
+        for k, v in tree.items():
+            if k in ("id", "model", "created", "object") and top.get(k):
+                continue
+            if k not in ("choices", "obfuscation") and not (k == "usage" and v is None):
+                put(top, k, v)
+        for c in tree.get("choices") or []:
+            for k, v in c.items() if c.get("index", 0) == 0 else ():
+                if k == "usage":
+                    put(top, k, v)
+                elif k not in ("delta", "message", "text"):  # text: the delta's content once more, in streams only
+                    put(choice, k, v)
+            for k, v in (c.get("delta") or {}).items() if c.get("index", 0) == 0 else ():
+                is_text = isinstance(v, str) and k not in ("role", "name") and isinstance(message.get(k, ""), (str, type(None)))
+                put(message, k, (message.get(k) or "") + v if is_text else v)
+    top["object"] = "chat.completion"
+    if not top.get("usage") and (top.get("x_groq") or {}).get("usage"):
+        top["usage"] = top["x_groq"]["usage"]
+    return top, choice, message
+
+
+@pytest.mark.parametrize("name", [n for n, d in GOOD if d == "openai"])
+def test_a_collected_chat_answer_loses_nothing(stage, name):
+    raw = recording(name)
+    top, choice, message = told_by_chat(raw)
+    r = stage.replay("openai", raw, "openai", False, 211)
+    got = json.loads(r.body, object_pairs_hook=without_doubles)
+    assert {k: v for k, v in got.items() if k not in ("choices", "created", "id")} == {k: v for k, v in top.items() if k not in ("created", "id")}
+    assert all(got[k] == top[k] for k in ("created", "id") if top.get(k)) and got["id"] and got["created"]
+    said = got["choices"][0]
+    assert said.keys() == choice.keys() | {"index", "message", "finish_reason"}
+    for k, v in choice.items():
+        if isinstance(v, (dict, list)):
+            assert said[k] and (isinstance(v, list) or v.items() <= said[k].items() or k == "logprobs")
+        elif k != "finish_reason" or v != "stop":
+            assert said[k] == v
+    for k, v in message.items():
+        if isinstance(v, str) and not isinstance(said["message"].get(k), list):
+            assert said["message"][k] == v or (v == "" and said["message"][k] is None)
+        elif k != "tool_calls" and not is_nothing(v):
+            assert said["message"][k] == v if isinstance(v, (int, float)) else said["message"][k]
+    assert_calls_lose_nothing(said["message"].get("tool_calls") or [], raw)
+    details = [d for t in trees(raw) for c in t.get("choices") or [] for d in (c.get("delta") or {}).get("reasoning_details") or []]
+    for member in ("text", "summary", "data", "signature"):
+        assert "".join(d.get(member) or "" for d in said["message"].get("reasoning_details") or []) == "".join(d.get(member) or "" for d in details)
+
+
+def assert_calls_lose_nothing(calls, raw):
+    told = {k for t in trees(raw) for c in t.get("choices") or [] for call in (c.get("delta") or {}).get("tool_calls") or [] for k in call}
+    if calls:
+        assert {k for call in calls for k in call} == (told - {"index"}) | {"id", "type"}
+
+
+def without_doubles(pairs):
+    assert len({k for k, _ in pairs}) == len(pairs), f"doubled: {[k for k, _ in pairs]}"
+    return dict(pairs)
+
+
+def told_by_messages(raw):
+    message, blocks, usage, has_start = {}, {}, {}, False
+    for e in trees(raw):
+        if e.get("type") == "message_start" and not has_start:
+            has_start = True
+            message = {k: v for k, v in e["message"].items() if k not in ("usage", "content")}
+            usage = dict(e["message"]["usage"])
+        elif e.get("type") == "content_block_start":
+            blocks[len(blocks), e["index"]] = dict(e["content_block"])
+        elif e.get("type") == "content_block_delta":
+            b = [b for (_, i), b in blocks.items() if i == e["index"]][-1]
+            if e["delta"]["type"] == "citations_delta":
+                b["citations"] = [*(b.get("citations") or []), e["delta"]["citation"]]
+            elif e["delta"]["type"] == "input_json_delta":
+                b["_pieces"] = b.get("_pieces", "") + e["delta"]["partial_json"]
+            else:
+                for k in e["delta"].keys() - {"type"}:
+                    b[k] = (b.get(k) or "") + e["delta"][k]
+        elif e.get("type") == "message_delta":
+            for k, v in [*e["delta"].items(), *((k, v) for k, v in e.items() if k not in ("type", "delta", "usage"))]:
+                put(message, k, v)
+            for k, v in (e.get("usage") or {}).items():
+                put(usage, k, v)
+    for b in blocks.values():
+        pieces = b.pop("_pieces", "")
+        if pieces:
+            b["input"] = arguments_of(pieces)
+    return {**message, "usage": usage, "content": list(blocks.values())}
+
+
+@pytest.mark.parametrize("name", [n for n, d in GOOD if d == "anthropic"])
+def test_a_collected_message_loses_nothing(stage, name):
+    raw = recording(name)
+    r = stage.replay("anthropic", raw, "anthropic", False, 211)
+    got, want = json.loads(r.body, object_pairs_hook=without_doubles), told_by_messages(raw)
+    want.setdefault("stop_sequence", None)
+    assert got == want
 
 
 # ---------------------------------------------------------------- recordings that break

@@ -8,10 +8,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const struct dialect kit_openai = {
-    .name = "openai", .decoder = &openai_decoder, .encoder = &openai_encoder, .classify = openai_classify};
-static const struct dialect kit_anthropic = {
-    .name = "anthropic", .decoder = &anthropic_decoder, .encoder = &anthropic_encoder, .classify = anthropic_classify};
+static const struct dialect kit_openai = {.name = "openai",
+                                          .decoder = &openai_decoder,
+                                          .encoder = &openai_encoder,
+                                          .collector = &openai_collector,
+                                          .classify = openai_classify};
+static const struct dialect kit_anthropic = {.name = "anthropic",
+                                             .decoder = &anthropic_decoder,
+                                             .encoder = &anthropic_encoder,
+                                             .collector = &anthropic_collector,
+                                             .classify = anthropic_classify};
 
 enum { KIT_DEPTH = 128, KIT_EVENT_MAX = 8 << 20 };
 
@@ -95,12 +101,13 @@ static inline void kit_batch(struct buf *out, const struct decoded *d)
         buf_printf(out, "-- cut %zu..%zu\n", d->strip_at, d->strip_end);
 }
 
-/* Where events go: lines, encoders, or both. */
+/* Where events go: lines, encoders, a collector. */
 struct kit_sink {
     struct buf *lines;
     struct encoder *encoders[4];
     struct buf *bytes[4];
     size_t n_encoders;
+    struct collector *collector; /* NULL = none */
     bool has_failed;
 };
 
@@ -115,16 +122,25 @@ static inline void kit_take(struct kit_sink *s, const struct decoded *d)
     }
 }
 
+/* The collector gets what the decoder found good, as the draft gives it. */
+static inline void kit_event_to_all(struct decoder *d, const struct sse_event *ev, struct kit_sink *sink)
+{
+    struct decoded out;
+    decoder_event(d, ev, &out);
+    kit_take(sink, &out);
+    bool is_over = out.is_dropped && out.n == 0;
+    if (sink->collector != NULL && !out.is_malformed && !is_over && !sink->has_failed)
+        collector_event(sink->collector, ev->name, ev->data);
+}
+
 static inline void kit_pull(struct sse *s, struct decoder *d, struct kit_sink *sink)
 {
     struct sse_event ev;
-    struct decoded out;
     enum sse_result r;
     while ((r = sse_next(s, &ev)) == SSE_EVENT || r == SSE_COMMENT) {
         if (r == SSE_COMMENT)
             continue;
-        decoder_event(d, &ev, &out);
-        kit_take(sink, &out);
+        kit_event_to_all(d, &ev, sink);
     }
 }
 
@@ -133,7 +149,6 @@ static inline void kit_stream(struct decoder *d, struct bytes body, size_t cut, 
 {
     struct sse s;
     struct sse_event ev;
-    struct decoded out;
     sse_init(&s, KIT_EVENT_MAX);
     for (size_t at = 0; at < body.n;) {
         size_t end = step > 0 ? at + step : at < cut ? cut : body.n;
@@ -142,10 +157,8 @@ static inline void kit_stream(struct decoder *d, struct bytes body, size_t cut, 
         kit_pull(&s, d, sink);
         at = end;
     }
-    if (sse_end(&s, &ev)) {
-        decoder_event(d, &ev, &out);
-        kit_take(sink, &out);
-    }
+    if (sse_end(&s, &ev))
+        kit_event_to_all(d, &ev, sink);
     sse_fini(&s);
 }
 

@@ -3,7 +3,8 @@
  *     case            lines "dialect openai", "vendor groq", "strips", "usage"
  *     upstream.sse    or upstream.json
  *     events          one line per event
- *     chat.sse  messages.sse  chat.json  messages.json      what clients get
+ *     chat.sse  messages.sse  chat.json  messages.json      what clients get by translation
+ *     collected.json                                        what a waiting client of the same dialect gets of a stream
  *
  * With ANSWER_BLESS=1 in the environment the expectations are written instead of compared: read the difference. */
 #include "unit.h"
@@ -60,10 +61,11 @@ static void load(struct golden *g, const char *root, const char *name)
     assert_true(g->is_stream || kit_read(path, &g->upstream));
 }
 
-/* Runs the case; lines and the four kinds of client bytes. */
-static void run(const struct golden *g, size_t cut, size_t step, struct buf *lines, struct buf bytes[4])
+/* Runs the case; lines, the four kinds of client bytes, and what was collected. */
+static void run(const struct golden *g, size_t cut, size_t step, struct buf *lines, struct buf bytes[5])
 {
     struct decoder d;
+    struct collector c;
     struct encoder e[4];
     struct kit_sink sink = {.lines = lines, .n_encoders = 4};
     decoder_init(&d, g->dialect, bytes_of(g->vendor), KIT_DEPTH, g->strips);
@@ -77,6 +79,9 @@ static void run(const struct golden *g, size_t cut, size_t step, struct buf *lin
         sink.encoders[i] = &e[i];
         sink.bytes[i] = &bytes[i];
     }
+    struct encoder_options o = {.model = BYTES("target-model"), .created_wall_s = 1796000000, .id_seed = 0x1234};
+    collector_init(&c, g->dialect, &o);
+    sink.collector = &c;
     if (g->is_stream) {
         kit_stream(&d, buf_bytes(&g->upstream), cut, step, &sink);
     } else {
@@ -94,6 +99,13 @@ static void run(const struct golden *g, size_t cut, size_t step, struct buf *lin
         assert_int_equal(bytes[i].n, before); /* an answer ends once */
         encoder_fini(&e[i]);
     }
+    if (g->is_stream && decoder_is_complete(&d)) {
+        collector_end(&c, &bytes[4]);
+        size_t before = bytes[4].n;
+        collector_end(&c, &bytes[4]);
+        assert_int_equal(bytes[4].n, before);
+    }
+    collector_fini(&c);
     decoder_fini(&d);
 }
 
@@ -118,13 +130,13 @@ static void expect(const struct golden *g, const char *file, const struct buf *g
 
 static void check_case(const char *root, const char *name)
 {
-    static const char *const files[] = {"chat.sse", "messages.sse", "chat.json", "messages.json"};
+    static const char *const files[] = {"chat.sse", "messages.sse", "chat.json", "messages.json", "collected.json"};
     struct golden g;
-    struct buf lines = {0}, bytes[4] = {{0}};
+    struct buf lines = {0}, bytes[5] = {{0}};
     load(&g, root, name);
     run(&g, g.upstream.n, 0, &lines, bytes);
     expect(&g, "events", &lines);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < (g.is_stream ? 5 : 4); i++) {
         expect(&g, files[i], &bytes[i]);
         buf_fini(&bytes[i]);
     }
@@ -167,21 +179,21 @@ static void every_case_gives_what_it_says(void **state)
 static void check_splits(const char *root, const char *name)
 {
     struct golden g;
-    struct buf whole = {0}, bytes[4] = {{0}};
+    struct buf whole = {0}, bytes[5] = {{0}};
     load(&g, root, name);
     run(&g, g.upstream.n, 0, &whole, bytes);
     size_t most = g.is_stream ? g.upstream.n : 0;
     for (size_t cut = 1; cut <= most; cut++) {
-        struct buf lines = {0}, parts[4] = {{0}};
+        struct buf lines = {0}, parts[5] = {{0}};
         run(&g, cut, cut == most ? 1 : 0, &lines, parts);
         assert_true(bytes_eq(buf_bytes(&lines), buf_bytes(&whole)));
         buf_fini(&lines);
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < 5; i++) {
             assert_true(bytes_eq(buf_bytes(&parts[i]), buf_bytes(&bytes[i])));
             buf_fini(&parts[i]);
         }
     }
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         buf_fini(&bytes[i]);
     buf_fini(&whole);
     buf_fini(&g.upstream);

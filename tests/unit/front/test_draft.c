@@ -236,8 +236,8 @@ static void test_owes_the_terminal_marker(void **state)
     assert_string_equal(front_world_body(w), "data: {\"x\":1}\n\n\n" DONE "<end>");
 }
 
-/* Lines end in CRLF and the cut fell between an event's last CR and its LF: the LF leads the next event, even one that is
- * taken out. */
+/* Lines end in CRLF and the cut fell between an event's last CR and its LF: the LF leads the next event, even one that
+ * is taken out. */
 static void test_a_cut_line_end_is_made_whole(void **state)
 {
     struct front_world *w = *state;
@@ -327,14 +327,45 @@ static void test_assembles_a_stream(void **state)
     put(d, ": wait\n\n", true, NULL, 0);
     put(d, FIRST, true, &start_event, 1);
     put(d, TOKEN, true, &token_event, 1);
-    put(d, TOKEN, true, &finish_event, 1);
+    put(d, ": wait\n\n", true, NULL, 0);
+    put(d,
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"mood\":1.50},\"finish_reason\":\"stop\"}],\r\n"
+        "data: \"service_tier\":\"flex\",\"usage\":{\"total_tokens\":3,\"cost\":0.00012}}\r\n\r\n",
+        true, &finish_event, 1);
+    struct draft_input beyond = {
+        .raw = BYTES("data: {\"choices\":[],\"late\":1}\n\n"), .raw_is_stream = true, .is_dropped = true};
+    uint32_t n_bytes;
+    assert_true(draft_put(d, &beyond, &n_bytes));
     put(d, DONE, true, &done_event, 1);
     draft_commit(d, &record);
     finish(w, d);
-    const char *body = front_world_body(w);
-    assert_non_null(strstr(body, "\"content\":\"Hi\""));
-    assert_non_null(strstr(body, "\"object\":\"chat.completion\""));
-    assert_null(strstr(body, "data:"));
+    assert_string_equal(
+        front_world_body(w),
+        "{\"id\":\"c1\",\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"Hi\",\"mood\":1.50}"
+        ","
+        "\"finish_reason\":\"stop\"}],\"service_tier\":\"flex\",\"usage\":{\"total_tokens\":3,\"cost\":0.00012},"
+        "\"created\":1800000000,\"object\":\"chat.completion\",\"model\":\"upstream-model\"}");
+}
+
+static void test_what_is_assembled_is_bounded(void **state)
+{
+    struct front_world *w = *state;
+    char raw[4096];
+    size_t n_fits = 0;
+    uint32_t n_bytes;
+    struct buf event = {0};
+    memset(raw, 'a', sizeof raw);
+    buf_puts(&event, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"");
+    buf_put(&event, bytes_from(raw, sizeof raw));
+    buf_puts(&event, "\"}}]}\n\n");
+    call_chat(w, false);
+    struct draft *d = draft_from(w, "openai");
+    struct draft_input in = {.raw = buf_bytes(&event), .raw_is_stream = true, .v = &token_event, .n = 1};
+    while (n_fits < 1000 && draft_put(d, &in, &n_bytes))
+        n_fits++;
+    assert_in_range(n_fits, 100, 245); /* 1,000,000 bytes */
+    draft_free(d);
+    buf_fini(&event);
 }
 
 static void test_streams_a_whole_answer(void **state)
@@ -478,6 +509,7 @@ int main(void)
         WITH(test_translates_a_stream),
         WITH(test_keeps_a_whole_answer_as_it_is),
         WITH(test_assembles_a_stream),
+        WITH(test_what_is_assembled_is_bounded),
         WITH(test_streams_a_whole_answer),
         WITH(test_error_answer),
         WITH(test_error_in_stream),
