@@ -57,7 +57,7 @@ static void add_block(struct arena *a, size_t need)
     a->last = b;
 }
 
-void *arena_alloc(struct arena *a, size_t n)
+void *arena_alloc_raw(struct arena *a, size_t n)
 {
     RM_ASSERT(n < SIZE_MAX / 4);
     size_t need = (n + ALIGN - 1) / ALIGN * ALIGN;
@@ -69,15 +69,20 @@ void *arena_alloc(struct arena *a, size_t n)
     a->last->used += need;
     a->n_bytes += need;
     UNPOISON(p, n ? n : 1);
-    memset(p, 0, n ? n : 1);
     return p;
+}
+
+void *arena_alloc(struct arena *a, size_t n)
+{
+    return memset(arena_alloc_raw(a, n), 0, n);
 }
 
 struct bytes arena_dup(struct arena *a, struct bytes b)
 {
-    char *p = arena_alloc(a, b.n + 1);
+    char *p = arena_alloc_raw(a, b.n + 1);
     if (b.n > 0)
         memcpy(p, b.p, b.n);
+    p[b.n] = '\0';
     return bytes_from(p, b.n);
 }
 
@@ -90,7 +95,7 @@ struct bytes arena_printf(struct arena *a, const char *fmt, ...)
     int n = vsnprintf(probe, sizeof probe, fmt, args);
     va_end(args);
     RM_ASSERT(n >= 0);
-    char *p = arena_alloc(a, (size_t)n + 1);
+    char *p = arena_alloc_raw(a, (size_t)n + 1);
     vsnprintf(p, (size_t)n + 1, fmt, again);
     va_end(again);
     return bytes_from(p, (size_t)n);

@@ -26,6 +26,8 @@ void arena_init(struct arena *a);
 void arena_fini(struct arena *a);
 /* n bytes, zeroed, aligned for any object. Never NULL. */
 void *arena_alloc(struct arena *a, size_t n);
+/* The same, not zeroed: for large pieces that are written at once. */
+void *arena_alloc_raw(struct arena *a, size_t n);
 /* NUL-terminated copy that lives as long as the arena. */
 struct bytes arena_dup(struct arena *a, struct bytes b);
 struct bytes arena_printf(struct arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

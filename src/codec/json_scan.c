@@ -2,6 +2,8 @@
  * steps and no stack. Only the outermost object's names are looked at. */
 #include "codec/json_scan.h"
 
+#include "codec/json_run.h"
+
 enum { DEPTH_CAP = 4096 };
 
 struct scanner {
@@ -72,8 +74,7 @@ static bool skip_string(struct scanner *s, bool *has_escape)
 {
     s->p++;
     for (;;) {
-        while (s->p < s->end && *s->p >= 0x20 && *s->p < 0x80 && *s->p != '"' && *s->p != '\\')
-            s->p++;
+        s->p = json_plain_end(s->p, s->end);
         if (s->p == s->end)
             return fail(s, "a string does not end");
         if (*s->p == '"') {
@@ -103,7 +104,7 @@ static bool skip_word(struct scanner *s, const char *word)
 
 static bool skip_number(struct scanner *s)
 {
-    while (s->p < s->end && (strchr("+-.eE", *s->p) != NULL ? *s->p != 0 : (*s->p >= '0' && *s->p <= '9')))
+    while (s->p < s->end && ((*s->p >= '0' && *s->p <= '9') || (*s->p != 0 && strchr("+-.eE", *s->p) != NULL)))
         s->p++;
     return true;
 }
@@ -265,10 +266,16 @@ static bool escaped_name_is(struct bytes raw, const char *name)
     return p == end;
 }
 
+/* Most names differ in their first letter. */
+static bool plain_name_is(struct bytes raw, const char *name)
+{
+    return raw.n > 0 && raw.p[0] == name[0] && bytes_is(raw, name);
+}
+
 static struct json_member *wanted(struct json_member *members, size_t n, struct bytes name, bool has_escape)
 {
     for (size_t i = 0; i < n; i++)
-        if (has_escape ? escaped_name_is(name, members[i].name) : bytes_is(name, members[i].name))
+        if (has_escape ? escaped_name_is(name, members[i].name) : plain_name_is(name, members[i].name))
             return &members[i];
     return NULL;
 }

@@ -1,15 +1,17 @@
 #include "codec/json_tree.h"
 
+#include "codec/json_run.h"
+
 static void *take(void *ctx, size_t size)
 {
-    return arena_alloc(ctx, size);
+    return arena_alloc_raw(ctx, size);
 }
 
 static void *grow(void *ctx, void *p, size_t old_size, size_t size)
 {
     if (size <= old_size)
         return p;
-    void *q = arena_alloc(ctx, size);
+    void *q = arena_alloc_raw(ctx, size);
     memcpy(q, p, old_size);
     return q;
 }
@@ -30,6 +32,8 @@ static bool is_deeper_than(struct bytes text, unsigned max_depth)
 {
     unsigned depth = 0;
     bool in_string = false;
+    if (json_count_openings(text, max_depth) <= max_depth)
+        return false;
     for (size_t i = 0; i < text.n; i++) {
         char c = text.p[i];
         if (in_string) {

@@ -57,7 +57,7 @@ void adjusted_put_dropped(struct buf *adjusted, struct bytes name)
 static struct json_member *found(struct edits *e, const char *name)
 {
     for (size_t i = 0; i < e->n_members; i++)
-        if (strcmp(e->members[i].name, name) == 0)
+        if (e->members[i].name[0] == name[0] && strcmp(e->members[i].name, name) == 0)
             return &e->members[i];
     return NULL;
 }

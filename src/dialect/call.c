@@ -26,7 +26,7 @@ static enum err refuse(struct reading *r, enum err e, const char *why)
 static struct json_member *member(const struct reading *r, const char *name)
 {
     for (size_t i = 0; i < r->n; i++)
-        if (strcmp(r->members[i].name, name) == 0)
+        if (r->members[i].name[0] == name[0] && strcmp(r->members[i].name, name) == 0)
             return &r->members[i];
     RM_UNREACHABLE();
 }

@@ -80,7 +80,7 @@ static bool needs_key(enum endpoint e)
 static unsigned check_key(struct visit *v, const struct fields *fields)
 {
     const char *name = "";
-    if (!keys_check(v->front->handler.config(v->front->arg), fields, &name))
+    if (!keys_check(v->front->hasher, v->front->handler.config(v->front->arg), fields, &name))
         return refusal_key(v, fields_has(fields, "authorization") || fields_has(fields, "x-api-key"));
     /* the snapshot may change while the body is read */
     v->call.key = arena_dup(v->call.arena, bytes_of(name)).p;
@@ -234,6 +234,7 @@ struct front *front_new(struct loop *l, const struct server_limits *limits, cons
     f->loop = l;
     f->handler = *h;
     f->arg = arg;
+    f->hasher = key_hasher_new();
     f->server = server_new(l, limits, &handler, f);
     return f;
 }
@@ -263,6 +264,7 @@ void front_free(struct front *f)
     if (f == NULL)
         return;
     server_free(f->server);
+    key_hasher_free(f->hasher);
     mem_free(f);
 }
 

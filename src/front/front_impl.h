@@ -3,11 +3,13 @@
 #define RM_FRONT_FRONT_IMPL_H
 
 #include "front/front.h"
+#include "front/keys.h"
 #include "front/models.h"
 
 struct front {
     struct loop *loop;
     struct server *server;
+    struct key_hasher *hasher;
     struct front_handler handler;
     void *arg;
 };

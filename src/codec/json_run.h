@@ -1,0 +1,51 @@
+/* Runs of bytes that need no attention, sixteen at a time (the compiler's vectors: any machine). Most of a request is
+ * the inside of strings. Private to the room. */
+#ifndef RM_CODEC_JSON_RUN_H
+#define RM_CODEC_JSON_RUN_H
+
+#include "base/bytes.h"
+
+typedef signed char json_block __attribute__((vector_size(16)));
+
+static inline json_block json_block_at(const unsigned char *p)
+{
+    json_block b;
+    memcpy(&b, p, sizeof b);
+    return b;
+}
+
+static inline bool json_block_is_zero(json_block b)
+{
+    uint64_t half[2];
+    memcpy(half, &b, sizeof half);
+    return (half[0] | half[1]) == 0;
+}
+
+/* Inside a string: the first byte that is a quote, a backslash, a control character or not ASCII; `end` when none. */
+static inline const unsigned char *json_plain_end(const unsigned char *p, const unsigned char *end)
+{
+    for (; end - p >= 16; p += 16) {
+        json_block b = json_block_at(p);
+        if (!json_block_is_zero((b == '"') | (b == '\\') | (b < 0x20))) /* signed: what is not ASCII is below 0 */
+            break;
+    }
+    while (p < end && *p >= 0x20 && *p < 0x80 && *p != '"' && *p != '\\')
+        p++;
+    return p;
+}
+
+/* Opening brackets of both kinds, also those inside strings; stops counting above `most`. */
+static inline size_t json_count_openings(struct bytes text, size_t most)
+{
+    size_t n = 0, at = 0;
+    while (at < text.n && n <= most) {
+        size_t end = text.n - at < 255 ? text.n : at + 255;
+        uint8_t found = 0;
+        for (; at < end; at++) /* becomes vectors */
+            found = (uint8_t)(found + ((text.p[at] | 0x20) == '{'));
+        n += found;
+    }
+    return n;
+}
+
+#endif
