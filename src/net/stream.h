@@ -42,7 +42,8 @@ const char *stream_peer(const struct stream *s);
  * unknown. */
 size_t stream_unacked(const struct stream *s);
 /* True when bytes are readable without waiting, or the peer has closed: an idle pooled connection in this state is
- * stale. */
+ * stale. What came since the loop last looked is not seen yet: asking is free, and a request that meets such a
+ * connection is replayed (DESIGN 3.6a). */
 bool stream_is_stale(struct stream *s);
 
 /* Wraps an accepted descriptor (owned from here on): sets non-blocking, TCP_NODELAY, keepalive. NULL + ERR on failure,

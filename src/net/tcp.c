@@ -23,9 +23,10 @@ struct tcp {
     struct stream stream; /* first */
     struct watch watch;
     int fd;
-    bool is_hung_up; /* the peer's FIN or an error stands behind the unread bytes */
-    bool is_dead;    /* reading failed; the kernel has forgotten it */
-    bool is_cut;     /* writing failed; what the peer said before can still be read */
+    bool may_have_input; /* no edge has come since it was read dry: then nothing is there to look for */
+    bool is_hung_up;     /* the peer's FIN or an error stands behind the unread bytes */
+    bool is_dead;        /* reading failed; the kernel has forgotten it */
+    bool is_cut;         /* writing failed; what the peer said before can still be read */
 };
 
 static struct tcp *tcp_of(const struct stream *s)
@@ -49,11 +50,17 @@ static enum io tcp_read(struct stream *s, void *buf, size_t cap, size_t *n)
     do
         got = recv(t->fd, buf, cap, 0);
     while (got < 0 && errno == EINTR);
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+        t->may_have_input = t->is_hung_up;
+        return IO_AGAIN;
+    }
     if (got < 0)
-        return errno == EAGAIN || errno == EWOULDBLOCK ? IO_AGAIN : fail(t, &t->is_dead, errno);
+        return fail(t, &t->is_dead, errno);
     if (got == 0)
         return t->is_cut ? IO_ERROR : IO_EOF; /* a reset that the failed write has used up looks like a FIN */
     *n = (size_t)got;
+    if (*n < cap)
+        t->may_have_input = t->is_hung_up;
     if (*n < cap && t->is_hung_up)
         stream_raise(s, LOOP_READ);
     return IO_OK;
@@ -109,7 +116,10 @@ static bool tcp_is_stale(struct stream *s)
     struct tcp *t = tcp_of(s);
     if (t->is_dead || t->is_cut || t->is_hung_up)
         return true;
+    if (!t->may_have_input)
+        return false;
     ssize_t n = recv(t->fd, &c, 1, MSG_PEEK | MSG_DONTWAIT);
+    t->may_have_input = n >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
     return n >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
 }
 
@@ -127,6 +137,8 @@ static void on_ready(struct watch *w, unsigned ready)
     struct tcp *t = RM_CONTAINER(w, struct tcp, watch);
     if (ready & LOOP_HANGUP)
         t->is_hung_up = true;
+    if (ready & (LOOP_READ | LOOP_HANGUP))
+        t->may_have_input = true;
     stream_dispatch(&t->stream, ready);
 }
 
@@ -151,6 +163,7 @@ static enum err wrap(struct loop *l, int fd, const struct address *peer, struct 
 {
     struct tcp *t = mem_zalloc(sizeof *t);
     t->fd = fd;
+    t->may_have_input = true;
     t->watch = (struct watch){.fn = on_ready, .fd = fd};
     if (watch_add(l, &t->watch) != ERR_OK) {
         mem_free(t);
