@@ -54,7 +54,7 @@ static void put_stream(struct chance *c, struct buf *out)
         if (i == 0)
             buf_puts(out, "role ");
         else if (i <= n_tokens)
-            buf_puts(out, is_luck(c, 2) ? "flood:12:9000 " : is_luck(c, 2) ? "big:30000 " : "token ");
+            buf_puts(out, is_luck(c, 5) ? "flood:12:9000 " : is_luck(c, 2) ? "big:30000 " : "token ");
         else
             buf_puts(out, i == n_tokens + 1 ? "finish usage " : "done ");
     }
@@ -99,7 +99,7 @@ static const char *keep_text(struct chance *c, size_t from)
 
 static void plan_provider(struct chance *c, struct provider *p)
 {
-    static const size_t pipes[] = {3, 90, 1000, 65536, 65536, 65536};
+    static const size_t pipes[] = {3, 90, 90, 1000, 1000, 65536, 65536, 65536};
     unsigned n = (unsigned)between(c, 1, SCRIPTS_MAX);
     for (unsigned i = 0; i < n; i++) {
         size_t from = c->text.n;
@@ -151,7 +151,7 @@ static void on_guest_timer(struct timer *t);
 
 static void plan_guest(struct chance *c, struct guest *g)
 {
-    static const size_t sizes[] = {1, 70, 1000, 65536, 65536, 65536};
+    static const size_t sizes[] = {1, 70, 70, 1000, 1000, 65536, 65536, 65536};
     *g = (struct guest){.chance = c, .timer = {.fn = on_guest_timer}};
     g->worker = (unsigned)rng_below(&c->rng, c->world.n_workers);
     g->n_asks = (unsigned)between(c, 1, GUEST_ASKS_MAX);

@@ -139,6 +139,9 @@ static void put_word(struct peer *p, struct bytes word)
         return;
     if (bytes_is(word, "head"))
         buf_puts(&p->out, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n");
+    else if (bytes_is(word, "closing"))
+        buf_puts(&p->out, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n"
+                          "transfer-encoding: chunked\r\n\r\n");
     else if (bytes_is(word, "html"))
         buf_puts(&p->out, "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 6\r\n\r\n<html>");
     else if (bytes_is(word, "end"))

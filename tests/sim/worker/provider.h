@@ -4,6 +4,7 @@
  *     +20ms +5us +1s      let time pass
  *     head role token finish usage done end      an event stream, piece by piece (end: the last chunk)
  *     big:N               a token of N bytes             flood:N:M    N of them, M bytes each
+ *     closing             the same head, and the connection ends with this answer
  *     comment  error  bad                    a comment, an error event, an event that is not JSON
  *     json                a whole answer with a length   html         one that is no answer
  *     status:N            an error answer                refusing:N   its head, and the body withheld

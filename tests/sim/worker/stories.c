@@ -333,6 +333,21 @@ static void stalled_client_is_cut(struct world *w)
     check_runs_dry(w, c);
 }
 
+static void whole_answer_that_is_not_read_is_cut(struct world *w)
+{
+    world_script(w, 0, "head role big:20000 finish done end");
+    struct client *c = client_open(w, 0, 4096);
+    c->is_deaf = true;
+    client_ask(c, ASK_STREAM);
+    world_settle(w);
+    CHECK(w, world_row(w, 0)->outcome == OUTCOME_OK && world_live(w, MEM_RELAY) == 0);
+    world_run_to(w, 30 * SEC - 1);
+    CHECK(w, front_n_conns(w->workers[0]->front) == 1);
+    world_run_to(w, 30 * SEC);
+    CHECK(w, front_n_conns(w->workers[0]->front) == 0);
+    check_runs_dry(w, c);
+}
+
 static void a_trickle_is_no_stall(struct world *w)
 {
     world_script(w, 0, "head role flood:30:4000 finish done end");
@@ -429,6 +444,21 @@ static void reload_lets_go_of_dropped_providers(struct world *w)
     check_runs_dry(w, c);
 }
 
+static void reload_drops_connections_of_a_provider_that_left(struct world *w)
+{
+    world_script(w, 0, ANSWER);
+    struct client *c = ask_at_once(w, ASK_STREAM);
+    struct config *now =
+        world_config(w, "  - { model: m, order: [b] }",
+                     "providers:\n  b: { dialect: openai, base_url: 'http://b.test/v1', api_key: kb }");
+    worker_reload(w->workers[0], now);
+    config_unref(w->config);
+    w->config = now;
+    world_turn(w, 0);
+    CHECK(w, !peer_is_open(peer_a(w)) && upstream_n_idle(w->workers[0]->upstream) == 0);
+    check_runs_dry(w, c);
+}
+
 /* ---- the pool ---- */
 
 static void second_request_takes_the_warm_connection(struct world *w)
@@ -479,6 +509,17 @@ static void closed_pooled_connection_is_not_taken(struct world *w)
     CHECK(w, upstream_n_idle(w->workers[0]->upstream) == 1);
     world_run_to(w, 5 * MS);
     CHECK(w, upstream_n_idle(w->workers[0]->upstream) == 0);
+    client_ask(c, ASK_STREAM);
+    world_settle(w);
+    CHECK(w, client_count(c, "data: [DONE]") == 2 && w->providers[0].n_dials == 2);
+    check_runs_dry(w, c);
+}
+
+static void connection_that_says_close_is_not_kept(struct world *w)
+{
+    world_script(w, 0, "closing role token finish done end");
+    struct client *c = ask_at_once(w, ASK_STREAM);
+    CHECK(w, upstream_n_idle(w->workers[0]->upstream) == 0 && !peer_is_open(peer_a(w)));
     client_ask(c, ASK_STREAM);
     world_settle(w);
     CHECK(w, client_count(c, "data: [DONE]") == 2 && w->providers[0].n_dials == 2);
@@ -571,6 +612,24 @@ static void standby_has_a_warm_connection(struct world *w)
     world_settle(w);
     CHECK(w, client_count(c, "data: [DONE]") == 2 && client_has(c, "~b."));
     CHECK(w, w->providers[1].n_dials == n_dials && world_row(w, 1)->attempts[1].connect_us == -1);
+}
+
+/* Only one of the two cores sends the keepalive, and later the other does not either. */
+static void every_core_has_a_warm_connection(struct world *w)
+{
+    struct client *c[2];
+    world_script(w, 0, ANSWER);
+    world_script(w, 1, ANSWER);
+    for (unsigned i = 0; i < 2; i++) {
+        c[i] = client_open(w, i, PIPE_BYTES);
+        client_ask(c[i], ASK_STREAM);
+    }
+    world_run_to(w, 2 * SEC);
+    CHECK(w, n_keepalives(w) == 1 && w->providers[1].n_requests == 1);
+    for (unsigned i = 0; i < 2; i++) {
+        CHECK(w, client_is_answered(c[i], 200));
+        CHECK(w, upstream_n_idle(w->workers[i]->upstream) >= 2); /* one of a, one of b */
+    }
 }
 
 static void keepalive_budget_ends_a_probe(struct world *w)
@@ -675,20 +734,24 @@ static const struct {
     {STORY(slow_client_slows_its_provider), NULL, 0},
     {STORY(idle_clock_stands_still_exactly), NULL, 0},
     {STORY(stalled_client_is_cut), NULL, 0},
+    {STORY(whole_answer_that_is_not_read_is_cut), NULL, 0},
     {STORY(a_trickle_is_no_stall), NULL, 0},
     {STORY(drain_lets_the_answer_end), NULL, 0},
     {STORY(drain_past_its_time_cuts), NULL, 0},
     {STORY(requests_keep_the_snapshot_they_began_with), "  - { model: m, order: [a], idle_timeout_ms: 10000 }", 0},
     {STORY(reload_lets_go_of_dropped_providers), NULL, 0},
+    {STORY(reload_drops_connections_of_a_provider_that_left), NULL, 0},
     {STORY(second_request_takes_the_warm_connection), NULL, 0},
     {STORY(idle_connection_goes_after_55_seconds), NULL, 0},
     {STORY(dead_pooled_connection_is_replayed), NULL, 0},
     {STORY(closed_pooled_connection_is_not_taken), NULL, 0},
+    {STORY(connection_that_says_close_is_not_kept), NULL, 0},
     {STORY(late_end_is_waited_for_a_moment), NULL, 0},
     {STORY(missing_end_closes_after_250_ms), NULL, 0},
     {STORY(one_keepalive_per_period_and_process), KEEPALIVE(""), 2},
     {STORY(keepalives_stop_when_the_route_is_idle), KEEPALIVE(", keepalive_idle_stop_sec: 40"), 0},
     {STORY(standby_has_a_warm_connection), KEEPALIVE(""), 0},
+    {STORY(every_core_has_a_warm_connection), KEEPALIVE(""), 2},
     {STORY(keepalive_budget_ends_a_probe), KEEPALIVE(", keepalive_idle_stop_sec: 40"), 0},
     {STORY(drain_ends_a_probe), KEEPALIVE(""), 0},
     {STORY(heartbeat_keeps_failover_possible),

@@ -42,6 +42,11 @@ static enum err no_file(const char *path, struct arena *a, struct bytes *out)
     return ERR_NOT_FOUND;
 }
 
+static const char providers[] = "providers:\n"
+                                "  a: { dialect: openai, base_url: 'http://a.test/v1', api_key: ka }\n"
+                                "  b: { dialect: openai, base_url: 'http://b.test/v1', api_key: kb }\n"
+                                "  c: { dialect: anthropic, base_url: 'http://c.test', api_key: kc }\n";
+
 struct config *world_config(struct world *w, const char *routes, const char *more)
 {
     static const char *const dialects[] = {"openai", "anthropic", NULL};
@@ -56,13 +61,8 @@ struct config *world_config(struct world *w, const char *routes, const char *mor
     struct config *c = NULL;
     struct config_faults faults;
     char message[200];
-    buf_printf(&text,
-               "workers: 1\n%s\nproviders:\n"
-               "  a: { dialect: openai, base_url: 'http://a.test/v1', api_key: ka }\n"
-               "  b: { dialect: openai, base_url: 'http://b.test/v1', api_key: kb }\n"
-               "  c: { dialect: anthropic, base_url: 'http://c.test', api_key: kc }\n"
-               "routes:\n%s\n",
-               more, routes);
+    buf_printf(&text, "workers: 1\n%s\n%sroutes:\n%s\n", more, strstr(more, "providers:") != NULL ? "" : providers,
+               routes);
     enum err e = config_parse(buf_bytes(&text), "story.yaml", &known, no_file, &c, &faults);
     if (e != ERR_OK) {
         struct buf why = {0};

@@ -51,7 +51,8 @@ struct world_options {
 void world_init(struct world *w, const struct world_options *o);
 /* Everything closes; nothing may be left. */
 void world_fini(struct world *w);
-/* A checked, prepared snapshot with one reference for the caller. */
+/* A checked, prepared snapshot with one reference for the caller. `more` may name the providers; else they are all
+ * there. */
 struct config *world_config(struct world *w, const char *routes, const char *more);
 
 /* Microseconds since the world began. */
