@@ -66,6 +66,7 @@ struct client_conn {
     unsigned n_reads;
     bool is_readable; /* reading may give something */
     bool is_paused;
+    bool has_lent;  /* payload views were given since the last read */
     bool any_byte;  /* of a response */
     bool has_extra; /* bytes came after the end of the response */
     bool has_eof;
@@ -238,7 +239,6 @@ static void end_broken(struct client_conn *c, struct client_event *ev, enum io i
 static void end_whole(struct client_conn *c, struct client_event *ev)
 {
     c->has_extra = c->in.n > 0;
-    give_buffer(c);
     sm_move(&c->response, RESPONSE_WHOLE, "http", "-");
     ev->kind = CLIENT_END;
 }
@@ -292,6 +292,7 @@ static void next_body(struct client_conn *c, struct client_event *ev)
         struct bytes out;
         enum body_result r = body_next(&c->reader, &c->in, &out);
         if (r == BODY_DATA) {
+            c->has_lent = true;
             *ev = (struct client_event){.kind = CLIENT_BODY, .body = out};
             return;
         }
@@ -301,6 +302,11 @@ static void next_body(struct client_conn *c, struct client_event *ev)
         }
         if (r == BODY_END) {
             end_whole(c, ev);
+            return;
+        }
+        if (c->has_lent) {
+            c->has_lent = false;
+            ev->kind = CLIENT_USED_UP;
             return;
         }
         enum io io = fill(c);
@@ -405,6 +411,8 @@ void client_conn_idle(struct client_conn *c, client_ready_fn *stale_fn, void *ar
         sm_move(&c->request, REQUEST_IDLE, "http", "-");
         sm_move(&c->response, RESPONSE_IDLE, "http", "-");
     }
+    give_buffer(c);
+    c->has_lent = false;
     c->head_out = (struct bytes){0};
     c->body_out = NULL;
     c->n_body_out = 0;

@@ -17,6 +17,7 @@ enum client_event_kind {
     CLIENT_SENT,    /* the whole request was handed to the kernel */
     CLIENT_HEAD,    /* final response head (1xx are swallowed) */
     CLIENT_BODY,    /* payload */
+    CLIENT_USED_UP, /* all that was read was given: the next call reads anew, and payload views end with it */
     CLIENT_END,     /* the response is whole */
     CLIENT_BROKEN,  /* peer closed or reset before the response was whole */
     CLIENT_BAD      /* not HTTP, bad framing, head too large */
@@ -24,7 +25,7 @@ enum client_event_kind {
 struct client_event {
     enum client_event_kind kind;
     const struct head *head; /* HEAD; valid until the exchange is finished */
-    struct bytes body;       /* BODY; view, valid until the next call */
+    struct bytes body;       /* BODY; view, valid until the call after USED_UP, or the end of the exchange */
     const char *why;         /* BROKEN, BAD */
     bool any_response_byte;  /* BROKEN: at least one byte of a response had come */
 };

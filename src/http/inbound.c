@@ -151,9 +151,14 @@ void inbound_put(struct inbound *in, struct bytes part)
         c->length_left -= part.n;
     if (c->is_bodyless)
         return;
-    if (c->n_parts == CONN_PARTS_MAX)
+    struct bytes *last = c->n_parts > 0 ? &c->parts[c->n_parts - 1] : NULL;
+    bool is_next = last != NULL && last->p + last->n == part.p; /* neighbours in one buffer are one part */
+    if (!is_next && c->n_parts == CONN_PARTS_MAX)
         inbound_flush(in);
-    c->parts[c->n_parts++] = part;
+    if (is_next)
+        last->n += part.n;
+    else
+        c->parts[c->n_parts++] = part;
     c->part_bytes += part.n;
 }
 

@@ -18,7 +18,7 @@ enum conn_state {
 };
 
 enum {
-    CONN_PARTS_MAX = 8,
+    CONN_PARTS_MAX = 16,
     CONN_HIGH_BYTES = 64 * 1024, /* inbound_is_full above it */
     CONN_LOW_BYTES = 16 * 1024,  /* on_writable below it */
     CONN_DATE_BYTES = 30

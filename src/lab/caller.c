@@ -82,6 +82,8 @@ static void on_conn(struct client_conn *conn, void *arg)
         case CLIENT_HEAD:
             keep_head(c, ev.head);
             break;
+        case CLIENT_USED_UP:
+            break;
         case CLIENT_BODY:
             keep_body(c, ev.body);
             break;

@@ -70,6 +70,8 @@ static void close_pilot(struct pilot *p)
     if (p->is_closed)
         return;
     p->is_closed = true;
+    if (p->is_committed && p->draft != NULL && p->flight->call != NULL)
+        draft_flush(p->draft); /* what was told lies in the exchange's read buffer */
     close_exchange(p);
     if (p->draft != NULL)
         draft_free(p->draft);
@@ -150,6 +152,7 @@ static void feed_exchange_event(struct pilot *p, const struct exchange_event *x)
     struct relay_event ev;
     switch (x->kind) {
     case EXCHANGE_NOTHING:
+    case EXCHANGE_FLUSH:
         return;
     case EXCHANGE_CONNECTED:
         ev = event_of(p, RELAY_CONNECTED);
@@ -214,9 +217,11 @@ static void on_exchange_ready(struct exchange *x, void *arg)
         if (ev.kind == EXCHANGE_NOTHING)
             break;
         feed_exchange_event(p, &ev);
-        if (!p->is_closed && p->is_committed && f->call != NULL)
+        bool must_flush = ev.kind == EXCHANGE_FLUSH || (ev.kind == EXCHANGE_OUTPUT && !ev.raw_is_lasting);
+        if (must_flush && !p->is_closed && p->is_committed && f->call != NULL) {
             draft_flush(p->draft);
-        balance(p);
+            balance(p);
+        }
     }
     f->gateway_us += (int64_t)(loop_clock_us() - from);
 }

@@ -161,6 +161,7 @@ static void on_probe_ready(struct exchange *x, void *arg)
         }
         case EXCHANGE_SENT:
         case EXCHANGE_REPLAYED:
+        case EXCHANGE_FLUSH:
             break;
         }
     }

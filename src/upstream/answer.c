@@ -170,6 +170,12 @@ static void set_batch(struct answer_output *out, const struct decoded *d)
     out->n = d->n;
 }
 
+/* The event just given lies in the fed bytes themselves: not completed from an earlier feed, not inflated. */
+static bool is_lasting(const struct answer *a)
+{
+    return a->coding == CODING_NONE && !a->sse.rest_is_done;
+}
+
 static enum answer_result decode_event(struct answer *a, const struct sse_event *ev, struct answer_output *out)
 {
     struct decoded d;
@@ -180,7 +186,7 @@ static enum answer_result decode_event(struct answer *a, const struct sse_event 
         fail(a, OUTCOME_PROTOCOL_ERROR, d.why ? d.why : "a malformed event");
         return ANSWER_FAILED;
     }
-    *out = (struct answer_output){.raw = ev->raw, .raw_is_stream = true};
+    *out = (struct answer_output){.raw = ev->raw, .raw_is_stream = true, .is_lasting = is_lasting(a)};
     set_batch(out, &d);
     if (d.strip_at != d.strip_end && ev->is_verbatim) {
         size_t from = (size_t)(ev->data.p - ev->raw.p);
@@ -200,7 +206,7 @@ static enum answer_result next_event(struct answer *a, struct answer_output *out
         case SSE_MORE:
             return ANSWER_MORE;
         case SSE_COMMENT:
-            *out = (struct answer_output){.raw = ev.raw, .raw_is_stream = true};
+            *out = (struct answer_output){.raw = ev.raw, .raw_is_stream = true, .is_lasting = is_lasting(a)};
             return ANSWER_OUTPUT;
         case SSE_TOO_LARGE:
             fail(a, OUTCOME_PROTOCOL_ERROR, "an event is larger than event_bytes allows");

@@ -30,6 +30,7 @@ enum answer_result {
 struct answer_output {
     struct bytes raw;
     bool raw_is_stream, is_dropped;
+    bool is_lasting; /* raw lies in the fed bytes: it stays until the next answer_feed */
     size_t strip_at, strip_end;
     const struct event *v;
     size_t n;

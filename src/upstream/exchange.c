@@ -64,6 +64,8 @@ struct exchange {
     unsigned status;
     bool has_answer;
     bool is_connect_untold, is_reused, is_replayed, is_sent, is_paused;
+    bool has_lent;     /* raws that lie in the read buffer were told since the last flush */
+    const char *bad;   /* how the framing went wrong; NULL = it did not */
     bool is_body_read; /* the HTTP message has ended */
     bool is_closed;
 };
@@ -221,6 +223,8 @@ static bool step_refused(struct exchange *x, struct exchange_event *ev)
         x->is_sent = true;
         ev->kind = EXCHANGE_SENT;
         return false;
+    case CLIENT_USED_UP:
+        return true;
     case CLIENT_BODY:
         answer_feed(&x->answer, c.body);
         answer_next(&x->answer, &none);
@@ -332,6 +336,7 @@ static bool step_waiting(struct exchange *x, struct exchange_event *ev)
         fail(x, OUTCOME_PROTOCOL_ERROR, c.why);
         return true;
     case CLIENT_BODY:
+    case CLIENT_USED_UP:
     case CLIENT_END:
         break;
     }
@@ -345,6 +350,7 @@ static void set_output(struct exchange_event *ev, const struct answer_output *ou
 {
     *ev = (struct exchange_event){.kind = EXCHANGE_OUTPUT,
                                   .raw = out->raw,
+                                  .raw_is_lasting = out->is_lasting,
                                   .raw_is_stream = out->raw_is_stream,
                                   .is_dropped = out->is_dropped,
                                   .strip_at = out->strip_at,
@@ -367,6 +373,16 @@ static void settle(struct exchange *x, enum answer_result r)
     seal_failure(x);
 }
 
+/* Raws that were told lie in the read buffer, which is about to go: whoever has them must be done with them first. */
+static bool take_back(struct exchange *x, struct exchange_event *ev)
+{
+    if (!x->has_lent)
+        return false;
+    x->has_lent = false;
+    ev->kind = EXCHANGE_FLUSH;
+    return true;
+}
+
 static bool read_body(struct exchange *x, struct exchange_event *ev)
 {
     struct client_event c;
@@ -385,6 +401,8 @@ static bool read_body(struct exchange *x, struct exchange_event *ev)
     case CLIENT_BODY:
         answer_feed(&x->answer, c.body);
         return true;
+    case CLIENT_USED_UP:
+        return !take_back(x, ev);
     case CLIENT_END:
         x->is_body_read = true;
         return true;
@@ -393,7 +411,7 @@ static bool read_body(struct exchange *x, struct exchange_event *ev)
         settle(x, answer_cut(&x->answer, c.why));
         return true;
     case CLIENT_BAD:
-        fail(x, OUTCOME_PROTOCOL_ERROR, c.why);
+        x->bad = c.why;
         return true;
     }
     RM_UNREACHABLE();
@@ -406,13 +424,19 @@ static bool step_answering(struct exchange *x, struct exchange_event *ev)
     enum answer_result r = answer_next(&x->answer, &out);
     if (r == ANSWER_MORE && x->is_body_read)
         r = answer_end(&x->answer, &out);
-    if (r == ANSWER_MORE)
-        return read_body(x, ev);
     if (r == ANSWER_OUTPUT) {
         set_output(ev, &out);
+        x->has_lent = x->has_lent || out.is_lasting;
         return false;
     }
-    settle(x, r);
+    if (r == ANSWER_MORE && x->bad == NULL)
+        return read_body(x, ev);
+    if (take_back(x, ev))
+        return false; /* asking again gives r again */
+    if (r == ANSWER_MORE)
+        fail(x, OUTCOME_PROTOCOL_ERROR, x->bad);
+    else
+        settle(x, r);
     return true;
 }
 

@@ -46,6 +46,7 @@ enum exchange_event_kind {
     EXCHANGE_REPLAYED, /* the reused connection was dead; a fresh one is being made (DESIGN 3.6a), once */
     EXCHANGE_HEAD,     /* status, fields, provider_request_id */
     EXCHANGE_OUTPUT,   /* one answer event: raw bytes and its model events */
+    EXCHANGE_FLUSH,    /* all that was read is told: lasting raws end with the next call */
     EXCHANGE_ENDED,    /* well ended; the connection went back to the pool if it may */
     EXCHANGE_FAILED    /* failure; the exchange is over, only close is left */
 };
@@ -56,9 +57,10 @@ struct exchange_event {
     unsigned status;
     const struct fields *fields;
     const char *provider_request_id;
-    struct bytes raw;   /* OUTPUT of a stream: the whole SSE event as it came. OUTPUT of a JSON answer: the body */
-    bool raw_is_stream; /* raw is SSE bytes (else a JSON body) */
-    bool is_dropped;    /* nothing of raw goes to the client (usage event that we asked for) */
+    struct bytes raw;    /* OUTPUT of a stream: the whole SSE event as it came. OUTPUT of a JSON answer: the body */
+    bool raw_is_lasting; /* OUTPUT: raw stays until the call after EXCHANGE_FLUSH (else until the next call) */
+    bool raw_is_stream;  /* raw is SSE bytes (else a JSON body) */
+    bool is_dropped;     /* nothing of raw goes to the client (usage event that we asked for) */
     size_t strip_at, strip_end; /* bytes of raw to cut out; equal = none */
     const struct event *v;      /* OUTPUT: model events; n may be 0 (comment, unknown event) */
     size_t n;

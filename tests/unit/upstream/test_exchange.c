@@ -251,6 +251,7 @@ static void note(struct world *w, const struct exchange_event *ev)
 {
     switch (ev->kind) {
     case EXCHANGE_NOTHING:
+    case EXCHANGE_FLUSH:
         return;
     case EXCHANGE_CONNECTED:
         buf_puts(&w->log, ev->connect_us < 0 ? "reused " : "connected ");
