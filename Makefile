@@ -91,5 +91,9 @@ fuzz: $(BUILD)/fuzz/build.ninja
 	$(BUILD)/fuzz/tests/fuzz/fuzz_$(T) -max_total_time=$(or $(SECONDS),60) -max_len=4096 \
 	  -artifact_prefix=$(BUILD)/fuzz/$(T)- $(BUILD)/fuzz/found/$(T) tests/fuzz/corpus/$(T)
 
+# RINGMAIN_BENCH_KIT: the folder of the bench kit.
+bench: release
+	bench/run
+
 clean:
 	rm -rf $(BUILD)/debug $(BUILD)/release $(BUILD)/clang $(BUILD)/tsan $(BUILD)/fuzz
