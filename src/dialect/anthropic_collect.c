@@ -109,7 +109,7 @@ static void put_members(struct collector *c, yyjson_val *from)
             put_usage(c, v);
         else if (bytes_is(name, "content"))
             mosaic_become(mosaic_need(&c->answer, "content", &c->keep), MOSAIC_ARRAY);
-        else if (!bytes_is(name, "type") || mosaic_get(&c->answer, "type") == NULL)
+        else
             collector_put(c, &c->answer, name, v);
     }
 }
@@ -189,7 +189,7 @@ static void end(struct collector *c)
 {
     struct mosaic *answer = &c->answer;
     collector_default(c, answer, "id", arena_printf(&c->keep, "msg_%016llx", (unsigned long long)c->o.id_seed));
-    collector_default(c, answer, "type", BYTES("message"));
+    mosaic_set_text(mosaic_need(answer, "type", &c->keep), BYTES("message"), &c->keep);
     collector_default(c, answer, "role", BYTES("assistant"));
     collector_default(c, answer, "model", c->o.model);
     struct mosaic *content = mosaic_need(answer, "content", &c->keep);
