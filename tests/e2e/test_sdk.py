@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from conftest import World
-from harness import Reply, anthropic_event, error_json, events, good, http, openai_chunk, provider_conf, stream, wait_for
+from harness import ROOT, Reply, anthropic_event, error_json, events, good, http, openai_chunk, provider_conf, stream, wait_for
 from sdk_kit import (CLIENTS, HOWS, MODELS, SIGNATURE, TARGETS, Answer, Usage, anthropic_client, ask_anthropic, ask_openai,
                      openai_client, stop_word)
 
@@ -531,6 +531,33 @@ def test_refusal_in_words(wire, how):
         r = openai_client(wire.g).chat.completions.create(model="openai" if how == "assembled" else "openai-whole",
                                                           messages=[{"role": "user", "content": "x"}])
         assert (r.choices[0].message.refusal, r.choices[0].message.content) == ("I will not.", None)
+
+
+@every_client
+def test_an_assembled_answer_shows_all_that_the_stream_said(wire, client):
+    """What only the provider has a word for, as the vendor's SDK shows it; the stream is a golden case."""
+    case = ROOT / "tests/golden/answer" / ("chat-extras" if client == "openai" else "messages-extras")
+    wire.providers[client].script = lambda req: stream(case.joinpath("upstream.sse").read_bytes())
+    ask = {"messages": [{"role": "user", "content": "x"}]}
+    if client == "openai":
+        r = openai_client(wire.g).chat.completions.create(model="openai", **ask)
+        m = r.choices[0].message
+        assert (r.created, r.system_fingerprint, r.service_tier, r.provider) == (1796000001, "fp_1", "flex", "Beta")
+        assert r.citations == ["https://a.example", "https://b.example"]
+        assert (r.usage.total_tokens, r.usage.cost, r.usage.is_byok, r.usage.prompt_tokens_details.audio_tokens) == (20, 0.000123, False, 0)
+        assert (m.content, m.reasoning, len(m.annotations), len(m.reasoning_details)) == ("It is so.", "Let me.", 2, 2)
+        assert m.tool_calls[0].function.arguments == '{"a":1}' and m.tool_calls[0].extra_content["google"]["thought_signature"] == "c2ln"
+        assert [t.token for t in r.choices[0].logprobs.content] == ["It is", " so."] and r.choices[0].native_finish_reason == "STOP"
+        assert not hasattr(r, "obfuscation")
+    else:
+        r = anthropic_client(wire.g).messages.create(model="anthropic", max_tokens=9, **ask)
+        assert (r.stop_reason, r.stop_details.left, r.container.id) == ("max_tokens", 0, "container_1")
+        u = r.usage
+        assert (u.service_tier, u.inference_geo, u.output_tokens, u.cache_creation.ephemeral_1h_input_tokens) == ("priority", "eu", 15, 20)
+        assert u.server_tool_use.code_requests == 1
+        assert [b.type for b in r.content] == ["text", "server_tool_use", "code_result", "tool_use"]
+        assert r.content[0].citations[0].cited_text == "Hello" and r.content[3].caller.type == "direct"
+    assert wire.providers[client].requests[-1].json["stream"] is True
 
 
 # ---------------------------------------------------------------- JSON schema
