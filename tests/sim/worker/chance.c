@@ -110,6 +110,7 @@ static void plan_provider(struct chance *c, struct provider *p)
     p->connect_us = is_luck(c, 50) ? 0 : between(c, 0, 30 * MS);
     p->connecting =
         is_luck(c, 85) ? CONNECTING_WORKS : (enum connecting)between(c, CONNECTING_REFUSED, CONNECTING_SILENT);
+    p->is_hasty = is_luck(c, 15);
     p->pieces = is_luck(c, 70) ? &c->rng : NULL;
 }
 

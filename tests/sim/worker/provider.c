@@ -221,6 +221,14 @@ static uint64_t time_of(struct bytes word)
     return *unit == 's' ? n * 1000000 : unit[0] == 'm' ? n * 1000 : n;
 }
 
+static void read_on(struct peer *p);
+
+static void listen_again(struct peer *p)
+{
+    p->is_deaf = false;
+    read_on(p);
+}
+
 /* Words until time has to pass. */
 static void speak(struct peer *p)
 {
@@ -238,6 +246,10 @@ static void speak(struct peer *p)
         }
         if (bytes_is(word, "fin"))
             p->ends = true;
+        else if (bytes_is(word, "deaf"))
+            p->is_deaf = true;
+        else if (bytes_is(word, "listen"))
+            listen_again(p);
         else
             put_word(p, word);
     }
@@ -284,25 +296,46 @@ static void look_for_request(struct peer *p)
         p->provider->is_confused = true;
         return;
     }
-    size_t length = strtoul(in.p + at + sizeof "\r\ncontent-length:" - 1, NULL, 10);
-    if (in.n >= head + 4 + length)
-        begin_answer(p, head + 4 + length);
+    size_t n = head + 4 + strtoul(in.p + at + sizeof "\r\ncontent-length:" - 1, NULL, 10);
+    if (in.n < n && p->provider->is_hasty) {
+        p->n_due = n - in.n;
+        n = in.n;
+    }
+    if (in.n >= n)
+        begin_answer(p, n);
 }
 
-static void on_ready(struct stream *s, unsigned ready, void *arg)
+static void hear(struct peer *p)
 {
-    struct peer *p = arg;
+    size_t n = p->n_due < p->in.n ? p->n_due : p->in.n;
+    p->n_due -= n;
+    buf_put(&p->last_request, bytes_slice(buf_bytes(&p->in), 0, n));
+    buf_drop(&p->in, n);
+    if (p->n_due == 0)
+        look_for_request(p);
+}
+
+static void read_on(struct peer *p)
+{
     enum io r = IO_OK;
-    while ((ready & LOOP_READ) && p->stream != NULL && r == IO_OK) {
+    while (p->stream != NULL && !p->is_deaf && r == IO_OK) {
         size_t n = 0;
-        r = stream_read(s, buf_reserve(&p->in, READ_BYTES), READ_BYTES, &n);
+        r = stream_read(p->stream, buf_reserve(&p->in, READ_BYTES), READ_BYTES, &n);
         if (r == IO_OK) {
             buf_grew(&p->in, n);
-            look_for_request(p);
+            hear(p);
         } else if (r != IO_AGAIN) {
             lose(p, r == IO_ERROR);
         }
     }
+}
+
+static void on_ready(struct stream *s, unsigned ready, void *arg)
+{
+    (void)s;
+    struct peer *p = arg;
+    if (ready & LOOP_READ)
+        read_on(p);
     if ((ready & LOOP_WRITE) && p->stream != NULL)
         write_some(p);
 }

@@ -9,6 +9,7 @@
  *     json                a whole answer with a length   html         one that is no answer
  *     status:N            an error answer                refusing:N   its head, and the body withheld
  *     fin  rst            the end of the connection
+ *     deaf  listen        stop reading, and go on
  *
  * A token carries ~name.request.number~, so that it can be told which answer it was part of. */
 #ifndef RM_TESTS_PROVIDER_H
@@ -29,6 +30,7 @@ struct provider {
     enum connecting connecting;
     uint64_t connect_us;
     size_t pipe_bytes;
+    bool is_hasty; /* it answers as soon as it has a request's head */
     const char *scripts[SCRIPTS_MAX];
     size_t n_scripts;
     struct rng *pieces; /* what it says comes in pieces of random size and distance; NULL = at once */
@@ -53,6 +55,8 @@ struct peer {
     unsigned n_tokens;
     size_t n_requests, n_written;
     struct buf last_request;
+    size_t n_due; /* bytes of the request that is being answered already */
+    bool is_deaf;
     bool ends;                  /* FIN once all is written */
     bool was_closed, was_reset; /* by the gateway */
     uint64_t closed_at_us;

@@ -161,6 +161,31 @@ static void gate_holds_a_failing_200_back(struct world *w)
     check_runs_dry(w, c);
 }
 
+/* The answer is committed while the request is still going out: its bytes must live on. */
+static void provider_answers_before_it_has_listened(struct world *w)
+{
+    static const char fill[] = "this is the prompt ";
+    struct buf text = {0}, prompt = {0};
+    while (prompt.n < 100000)
+        buf_puts(&prompt, fill);
+    buf_printf(&text, "{\"model\":\"m\",\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}]}",
+               buf_cstr(&prompt));
+    w->providers[0].is_hasty = true;
+    w->providers[0].pipe_bytes = 2000;
+    world_script(w, 0, "deaf head role token +10ms listen +10ms token finish done end");
+    struct client *c = client_open(w, 0, 4096);
+    buf_printf(&c->out, "POST /v1/chat/completions HTTP/1.1\r\nhost: g\r\ncontent-length: %zu\r\n\r\n", text.n);
+    client_send(c, buf_bytes(&text));
+    world_settle(w);
+    CHECK(w, client_has(c, "~a.1.0~") && peer_a(w)->n_due > 0);
+    world_run_to(w, 20 * MS);
+    CHECK(w, client_is_answered(c, 200) && peer_a(w)->n_due == 0);
+    CHECK(w, bytes_find(buf_bytes(&peer_a(w)->last_request), buf_bytes(&prompt)) != SIZE_MAX);
+    buf_fini(&text);
+    buf_fini(&prompt);
+    check_runs_dry(w, c);
+}
+
 /* ---- after commit ---- */
 
 static void commit_then(struct world *w, const char *end)
@@ -338,7 +363,7 @@ static void whole_answer_that_is_not_read_is_cut(struct world *w)
     world_script(w, 0, "head role big:20000 finish done end");
     struct client *c = client_open(w, 0, 4096);
     c->is_deaf = true;
-    client_ask(c, ASK_STREAM);
+    client_ask(c, ASK_WHOLE);
     world_settle(w);
     CHECK(w, world_row(w, 0)->outcome == OUTCOME_OK && world_live(w, MEM_RELAY) == 0);
     world_run_to(w, 30 * SEC - 1);
@@ -721,6 +746,7 @@ static const struct {
     {STORY(refused_connect_goes_on_at_once), NULL, 0},
     {STORY(refusal_without_its_body_waits_two_seconds), "  - { model: m, order: [a, b], ttft_budget_ms: 5000 }", 0},
     {STORY(gate_holds_a_failing_200_back), NULL, 0},
+    {STORY(provider_answers_before_it_has_listened), NULL, 0},
     {STORY(commit_then_fin), NULL, 0},
     {STORY(commit_then_reset), NULL, 0},
     {STORY(commit_then_clean_end_without_marker), NULL, 0},
