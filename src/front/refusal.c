@@ -1,6 +1,7 @@
 /* What the client sent is shown back cut and cleaned: it goes into messages that people read in logs and terminals. */
 #include "front/refusal.h"
 
+#include "dialect/error.h"
 #include "front/front_impl.h"
 #include "front/reply.h"
 #include "model/failure.h"
@@ -108,6 +109,7 @@ static struct request_record record_of(const struct visit *v)
 void refusal_answer(struct visit *v)
 {
     struct buf body = {0}, fields = {0};
+    v->reason.status = error_status(v->call.dialect, &v->reason);
     struct request_record rec = record_of(v);
     struct reply_facts facts = {.id_text = v->call.id_text, .rec = &rec};
     if (v->front->handler.on_refused != NULL)
