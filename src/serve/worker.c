@@ -227,7 +227,8 @@ static void do_reload(struct mail *m)
     front_set_limits(w->front, &limits);
     fit_routes(w, old);
     upstream_prune(w->upstream, w->config);
-    standby_reload(w);
+    if (!w->is_draining)
+        standby_reload(w);
     config_unref(old);
     mem_free(o);
 }
@@ -274,6 +275,7 @@ static void do_cut(struct mail *m)
     }
     front_close(w->front);
     standby_stop(w);
+    timer_cancel(w->loop, &w->drain_look);
     upstream_prune(w->upstream, NULL);
     loop_stop(w->loop);
     mem_free(o);

@@ -684,6 +684,18 @@ static void drain_ends_a_probe(struct world *w)
     check_runs_dry(w, c);
 }
 
+static void reload_during_a_drain_wakes_no_standby(struct world *w)
+{
+    world_script(w, 0, "head role token +5s token finish done end");
+    world_script(w, 1, ANSWER);
+    struct client *c = ask_at_once(w, ASK_STREAM);
+    worker_drain(w->workers[0]);
+    worker_reload(w->workers[0], w->config);
+    world_run_to(w, 4 * SEC);
+    CHECK(w, w->providers[1].n_dials == 0 && n_keepalives(w) == 0);
+    check_runs_dry(w, c);
+}
+
 /* ---- heartbeat ---- */
 
 static void heartbeat_keeps_failover_possible(struct world *w)
@@ -780,6 +792,7 @@ static const struct {
     {STORY(every_core_has_a_warm_connection), KEEPALIVE(""), 2},
     {STORY(keepalive_budget_ends_a_probe), KEEPALIVE(", keepalive_idle_stop_sec: 40"), 0},
     {STORY(drain_ends_a_probe), KEEPALIVE(""), 0},
+    {STORY(reload_during_a_drain_wakes_no_standby), KEEPALIVE(""), 0},
     {STORY(heartbeat_keeps_failover_possible),
      "  - { model: m, order: [a, b], ttft_budget_ms: 100, retries: 0, heartbeat_ms: 30 }", 0},
     {STORY(heartbeat_then_all_red_is_told_in_stream),
