@@ -41,8 +41,8 @@ struct dialect {
 /* NULL when there is none of that name / for that path. */
 const struct dialect *dialect_by_name(struct bytes name);
 const struct dialect *dialect_by_path(struct bytes path);
-/* The dialect in whose form errors on this path are told, also for paths that are not built ("/v1beta/…" -> openai
- * form). Never NULL. */
+/* The dialect in whose form errors on this path are told, also for paths that are not built ("/v1beta/…": Gemini's
+ * form, by a row that can do nothing else; anything unknown: OpenAI's). Never NULL. */
 const struct dialect *dialect_of_errors(struct bytes path);
 
 /* ---- requests ---- */

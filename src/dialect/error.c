@@ -84,12 +84,42 @@ static void write_anthropic(struct json_writer *w, const struct answer_error *e)
     jw_end(w);
 }
 
+/* A Gemini path's errors: it is not served yet, but it is told so in its own form (gemini.md, errors). */
+static const char *gemini_status(unsigned status)
+{
+    static const struct {
+        unsigned status;
+        const char *word;
+    } rows[] = {{401, "UNAUTHENTICATED"},    {403, "PERMISSION_DENIED"}, {404, "NOT_FOUND"},
+                {429, "RESOURCE_EXHAUSTED"}, {503, "UNAVAILABLE"},       {504, "DEADLINE_EXCEEDED"}};
+    for (size_t i = 0; i < RM_COUNTOF(rows); i++)
+        if (rows[i].status == status)
+            return rows[i].word;
+    return status >= 500 ? "INTERNAL" : "INVALID_ARGUMENT";
+}
+
+static void write_gemini(struct json_writer *w, const struct answer_error *e)
+{
+    jw_object(w);
+    jw_key(w, "error");
+    jw_object(w);
+    jw_key(w, "code");
+    jw_uint(w, e->status);
+    jw_key(w, "message");
+    jw_string(w, e->message);
+    key_text(w, "status", gemini_status(e->status));
+    jw_end(w);
+    jw_end(w);
+}
+
 void error_body(const struct dialect *client, const struct answer_error *e, struct buf *out)
 {
     struct json_writer w;
     jw_init(&w, out);
     if (is_messages(client))
         write_anthropic(&w, e);
+    else if (strcmp(client->name, "gemini") == 0)
+        write_gemini(&w, e);
     else
         write_openai(&w, e);
 }

@@ -23,6 +23,9 @@ static const struct dialect rows[] = {
      .classify = anthropic_classify},
 };
 
+/* Not spoken yet: only its errors are told in its form. */
+static const struct dialect gemini = {.name = "gemini"};
+
 const struct dialect *dialect_by_name(struct bytes name)
 {
     for (size_t i = 0; i < RM_COUNTOF(rows); i++)
@@ -44,5 +47,7 @@ const struct dialect *dialect_of_errors(struct bytes path)
     struct bytes messages = BYTES("/v1/messages");
     if (bytes_starts_with(path, messages) && (path.n == messages.n || path.p[messages.n] == '/'))
         return dialect_by_name(BYTES("anthropic"));
+    if (bytes_starts_with(path, BYTES("/v1beta/")))
+        return &gemini;
     return dialect_by_name(BYTES("openai"));
 }

@@ -69,7 +69,10 @@ def test_paths_and_methods(world):
     assert [m["id"] for m in r.json()["data"]] == ["r"] and r.json()["object"] == "list"
     r = g.call("/v1/models", None, [("anthropic-version", "2023-06-01")], method="GET")
     assert r.json()["data"][0]["type"] == "model" and r.json()["data"][0]["id"] == "r"
-    for path in ("/v1/completions", "/v1/embeddings", "/v1/responses", "/v1beta/models/x:generateContent", "/nope"):
+    for path in ("/v1beta/models/x:generateContent", "/v1beta/models/x:streamGenerateContent?alt=sse"):
+        r = g.call(path, BODY)
+        assert r.status == 404 and r.json()["error"] == {"code": 404, "status": "NOT_FOUND", "message": r.json()["error"]["message"]}, r.body
+    for path in ("/v1/completions", "/v1/embeddings", "/v1/responses", "/nope"):
         r = g.call(path, BODY)
         assert r.status == 404 and r.json()["error"]["message"], path
     r = g.call("/v1/messages/count_tokens", BODY)

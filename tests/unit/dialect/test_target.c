@@ -32,7 +32,8 @@ static void registry(void **state)
     assert_ptr_equal(dialect_of_errors(BYTES("/v1/messages/count_tokens")), anthropic());
     assert_ptr_equal(dialect_of_errors(BYTES("/v1/messages")), anthropic());
     assert_ptr_equal(dialect_of_errors(BYTES("/v1/messagesx")), openai());
-    assert_ptr_equal(dialect_of_errors(BYTES("/v1beta/models/x:generateContent")), openai());
+    assert_string_equal(dialect_of_errors(BYTES("/v1beta/models/x:generateContent"))->name, "gemini");
+    assert_null(dialect_by_name(BYTES("gemini")));
     assert_ptr_equal(dialect_of_errors(BYTES("")), openai());
 }
 
