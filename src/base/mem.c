@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,13 @@ void *mem_realloc(void *p, size_t n)
 void mem_free(void *p)
 {
     free(p);
+}
+
+void mem_give_back_large(void)
+{
+    enum { LARGE = 128 * 1024 };
+    mallopt(M_MMAP_THRESHOLD, LARGE); /* set, it does not grow by itself */
+    mallopt(M_TRIM_THRESHOLD, 2 * LARGE);
 }
 
 char *mem_dup(const char *p, size_t n)

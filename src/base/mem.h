@@ -19,6 +19,9 @@ void *mem_zalloc_lines(size_t n);
 void *mem_realloc(void *p, size_t n);
 /* p may be NULL. */
 void mem_free(void *p);
+/* Once at the start of a long-lived process: large blocks (request bodies) go back to the system when freed, instead of
+ * staying in a heap that a burst has grown. */
+void mem_give_back_large(void);
 /* NUL-terminated copy of n bytes; owned by the caller. */
 char *mem_dup(const char *p, size_t n);
 

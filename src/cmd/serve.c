@@ -1,6 +1,7 @@
 /* ringmain serve: load, start, then sit on signals. All signals are blocked in every thread and taken here. */
 #include "serve/serve.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "cmd/cmd.h"
 #include "cmd/load.h"
 #include "panel/panel.h"
@@ -172,6 +173,7 @@ int cmd_serve(int argc, char **argv)
     int stop = read_options(argc, argv, &path);
     if (stop != 0)
         return stop - 1;
+    mem_give_back_large();
     sigset_t set = taken_signals();
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);

@@ -1,0 +1,190 @@
+"""What the counts stand on: a gateway under callgrind or strace, a client on one kept connection, and figures as the
+difference of two runs, so that start, warm-up and stop cancel out. Everything is on that costs: a client key, the ledger and
+the access log on files."""
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import re
+import socket
+import sys
+import threading
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
+from harness import (BINARY, LAST, SSE_HEAD, Gateway, Provider, Reply, chunk, http, openai_chunk, openai_events,  # noqa: E402,F401
+                     provider_conf, read_response, stream, wait_for)
+
+KEY = "counts-key"
+
+
+def config(port, **route):
+    return {"providers": {"a": provider_conf(port, "openai")}, "ledger_flush_ms": 200,
+            "client_keys": [{"name": "app", "sha256": hashlib.sha256(KEY.encode()).hexdigest()}],
+            "routes": [{"model": "r", "chain": [{"provider": "a", "model": "m-a"}], **route}]}
+
+
+def filled(text, n):
+    return (text * (n // len(text) + 1))[:max(n, 0)]
+
+
+def request_bytes(n_body, stream=False):
+    """One whole HTTP request with a body of n_body bytes."""
+    body = {"model": "r", **({"stream": True} if stream else {}),
+            "messages": [{"role": "system", "content": "You are brief."}, {"role": "user", "content": ""}]}
+    body["messages"][1]["content"] = filled("The quick brown fox jumps over the lazy dog, again. ", n_body - len(json.dumps(body)))
+    raw = json.dumps(body).encode()
+    return (f"POST /v1/chat/completions HTTP/1.1\r\nHost: counts.test\r\nAuthorization: Bearer {KEY}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(raw)}\r\n\r\n").encode() + raw
+
+
+def whole_answer(n_body=1500):
+    body = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1796000000, "model": "m-a", "choices": [
+        {"index": 0, "message": {"role": "assistant", "content": ""}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 500, "completion_tokens": 280, "total_tokens": 780}}
+    body["choices"][0]["message"]["content"] = filled("Somewhere a dog sleeps and does not care. ", n_body - len(json.dumps(body)))
+    return Reply(http(200, body))
+
+
+def run_calls(gateway, n, request):
+    """n calls one after the other on one connection; all must succeed."""
+    with contextlib.closing(gateway.connect()) as s:
+        for _ in range(n):
+            s.sendall(request)
+            r = read_response(s)
+            assert r.status == 200 and r.is_whole, (r.status, r.body)
+
+
+# ---------------------------------------------------------------- streams that the test drives
+
+class Stepper:
+    """A provider whose streams are driven from the test, so that each chunk is one read and one write of the gateway
+    whatever the machine does."""
+
+    def __init__(self):
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        self.port = self.listener.getsockname()[1]
+
+    def accept(self):
+        """The next connection, its request read."""
+        c, _ = self.listener.accept()
+        c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        got = b""
+        while b"\r\n\r\n" not in got:
+            got += c.recv(65536)
+        head, body = got.split(b"\r\n\r\n", 1)
+        want = int(re.search(rb"(?i)content-length: *(\d+)", head).group(1))
+        while len(body) < want:
+            body += c.recv(65536)
+        return c
+
+    def close(self):
+        self.listener.close()
+
+
+def token(i):
+    return openai_chunk({"content": f" token-{i:06d}"})
+
+
+class Watcher:
+    """Reads a stream up to a mark."""
+
+    def __init__(self, sock):
+        self.sock, self.rest = sock, b""
+
+    def until(self, mark):
+        while mark not in self.rest:
+            got = self.sock.recv(65536)
+            assert got, "closed too early"
+            self.rest += got
+        self.rest = self.rest[self.rest.index(mark) + len(mark):]
+
+
+def open_stream(gateway, stepper):
+    """A stream with its first token out: (client socket, its watcher, provider's socket)."""
+    s = gateway.connect()
+    s.sendall(request_bytes(2000, stream=True))
+    up = stepper.accept()
+    up.sendall(SSE_HEAD + chunk(openai_chunk({"role": "assistant", "content": ""})) + chunk(token(0)))
+    watcher = Watcher(s)
+    watcher.until(b"HTTP/1.1 200")
+    watcher.until(b"token-000000")
+    return s, watcher, up
+
+
+def end_stream(s, watcher, up):
+    up.sendall(chunk(openai_chunk({}, "stop")) + chunk(b"data: [DONE]\n\n") + LAST)
+    watcher.until(b"[DONE]")
+    watcher.until(b"0\r\n\r\n")
+    s.close()
+    up.close()
+
+
+def run_stream(gateway, stepper, n):
+    """One stream of n chunks; each is sent when the one before has reached the client."""
+    s, watcher, up = open_stream(gateway, stepper)
+    for i in range(1, n):
+        up.sendall(chunk(token(i)))
+        watcher.until(b"token-%06d" % i)
+    end_stream(s, watcher, up)
+
+
+# ---------------------------------------------------------------- a life under a tool
+
+def life(folder, tool, work, port, **route):
+    """Starts the gateway under `tool`, calls work(gateway), stops it."""
+    folder.mkdir()
+    under = folder / "under"
+    under.write_text(f'#!/bin/sh\nexec {tool} "{os.path.abspath(BINARY)}" "$@"\n')
+    under.chmod(0o755)
+    gateway = Gateway(folder, config(port, **route), binary=str(under))
+    try:
+        work(gateway)
+    finally:
+        code = gateway.stop(bound=60)
+    assert code == 0, gateway.log()
+
+
+def instructions(folder, work, port, **route):
+    """{thread: user instructions} of one life. A `rep` instruction counts once per step."""
+    life(folder, f"valgrind --quiet --tool=callgrind --separate-threads=yes --callgrind-out-file={folder}/cg.%p", work, port, **route)
+    counts = {}
+    for path in folder.glob("cg.*-*"):
+        counts[path.name.rsplit("-", 1)[1]] = int(re.search(r"^totals: (\d+)", path.read_text(), re.M).group(1))
+    assert counts, sorted(p.name for p in folder.iterdir())
+    return counts
+
+
+def system_calls(folder, work, port, **route):
+    """{thread: {call: count}} of one life."""
+    life(folder, f"strace -D -ff -q -o {folder}/st", work, port, **route)
+    files = list(folder.glob("st.*"))
+    wait_for(lambda: all("+++ exited" in p.read_text(errors="replace")[-200:] for p in files), 10, "strace to end")
+    threads = {}
+    for path in files:
+        names = re.findall(r"^(\w+)\(", path.read_text(errors="replace"), re.M)
+        threads[path.suffix] = {name: names.count(name) for name in set(names)}
+    return threads
+
+
+def loop_of(threads):
+    """The worker's system calls."""
+    return max(threads.values(), key=lambda calls: calls.get("epoll_wait", 0))
+
+
+def together(works):
+    """Runs the functions in threads, at the same time; an exception of one is raised here."""
+    errors = []
+
+    def run(work):
+        try:
+            work()
+        except BaseException as e:
+            errors.append(e)
+    threads = [threading.Thread(target=run, args=(w,)) for w in works]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    if errors:
+        raise errors[0]

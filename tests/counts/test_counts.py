@@ -1,0 +1,146 @@
+"""What a request, a chunk and an open stream cost the release build. Counts do not depend on the machine's speed, so they can
+be gates: about 15 % above what was measured. Each prints its figure; lower the gate when the figure has become smaller."""
+import pytest
+
+from counting import (Gateway, Provider, Stepper, config, end_stream, instructions, loop_of, open_stream, openai_events, request_bytes,
+                      run_calls, run_stream, stream, system_calls, together, wait_for, whole_answer)
+
+FEW, MANY = 100, 500           # calls
+SHORT, LONG = 1000, 2000       # chunks
+
+
+def told(what, **figures):
+    print(f"\n  {what}: " + ", ".join(f"{k.replace('_', ' ')} {v:,.2f}".removesuffix(".00") for k, v in figures.items()))
+
+
+@pytest.fixture
+def provider():
+    made = []
+
+    def make(script):
+        made.append(Provider(script))
+        return made[-1].port
+    yield make
+    for p in made:
+        p.close()
+
+
+@pytest.fixture
+def stepper():
+    s = Stepper()
+    yield s
+    s.close()
+
+
+def grown(few, many, n):
+    """(the loop's, the other threads') instructions for each of n more units. The loop is what grew most."""
+    each = {t: (many[t] - few.get(t, 0)) / n for t in many}
+    loop = max(each, key=each.get)
+    return each[loop], sum(v for t, v in each.items() if t != loop)
+
+
+def calls_grown(few, many, n):
+    a, b = loop_of(few), loop_of(many)
+    each = {name: (b[name] - a.get(name, 0)) / n for name in b}
+    return sum(each.values()), {name: round(v, 2) for name, v in each.items() if v >= 0.02}
+
+
+# ---------------------------------------------------------------- instructions
+
+def measure_call(tmp_path, port):
+    few = instructions(tmp_path / "few", lambda g: run_calls(g, FEW, request_bytes(2000)), port)
+    many = instructions(tmp_path / "many", lambda g: run_calls(g, MANY, request_bytes(2000)), port)
+    return grown(few, many, MANY - FEW)
+
+
+def test_instructions_of_a_call_with_a_whole_answer(tmp_path, provider):
+    loop, others = measure_call(tmp_path, provider(lambda r: whole_answer()))
+    told("2 KB request, 1.5 KB JSON answer, user instructions", loop=loop, ledger_and_others=others)
+    assert loop <= GATE["call_whole"]
+    assert others <= GATE["call_others"]
+
+
+def test_instructions_of_a_call_collected_from_a_stream(tmp_path, provider):
+    words = [" word"] * 50
+    loop, _ = measure_call(tmp_path, provider(lambda r: stream(b"".join(openai_events(words)))))
+    told("2 KB request, answer collected from a stream of 50 events, user instructions", loop=loop)
+    assert loop <= GATE["call_collected"]
+
+
+def test_instructions_of_a_chunk(tmp_path, stepper):
+    few = instructions(tmp_path / "few", lambda g: run_stream(g, stepper, SHORT), stepper.port)
+    many = instructions(tmp_path / "many", lambda g: run_stream(g, stepper, LONG), stepper.port)
+    loop, others = grown(few, many, LONG - SHORT)
+    told("a streamed chunk, user instructions", loop=loop, others=others)
+    assert loop <= GATE["chunk"]
+    assert others < 100  # a chunk is nobody else's business
+
+
+# ---------------------------------------------------------------- system calls
+
+def test_system_calls_of_a_call(tmp_path, provider):
+    port = provider(lambda r: whole_answer())
+    few = system_calls(tmp_path / "few", lambda g: run_calls(g, FEW, request_bytes(2000)), port)
+    many = system_calls(tmp_path / "many", lambda g: run_calls(g, MANY, request_bytes(2000)), port)
+    total, each = calls_grown(few, many, MANY - FEW)
+    told(f"a call, the loop's system calls {each}", all=total)
+    assert total <= GATE["call_syscalls"]
+    assert not {"epoll_ctl", "clock_gettime", "futex", "mmap", "munmap", "madvise"} & set(each)
+
+
+def test_system_calls_of_a_chunk(tmp_path, stepper):
+    few = system_calls(tmp_path / "few", lambda g: run_stream(g, stepper, SHORT), stepper.port)
+    many = system_calls(tmp_path / "many", lambda g: run_stream(g, stepper, LONG), stepper.port)
+    total, each = calls_grown(few, many, LONG - SHORT)
+    told(f"a chunk, the loop's system calls {each}", all=total)
+    assert total <= GATE["chunk_syscalls"]
+
+
+# ---------------------------------------------------------------- memory
+
+@pytest.fixture
+def gateway(tmp_path):
+    made = []
+
+    def make(port, **more):
+        made.append(Gateway(tmp_path, {**config(port), **more}))
+        return made[-1]
+    yield make
+    for g in made:
+        assert g.stop() == 0, g.log()
+
+
+def test_memory_of_an_open_stream(stepper, gateway):
+    g = gateway(stepper.port)
+    streams = [open_stream(g, stepper) for _ in range(100)]
+    few = g.rss_kb()
+    streams += [open_stream(g, stepper) for _ in range(400)]
+    many = g.rss_kb()
+    each = (many - few) / 400
+    told("an open, silent stream, resident KB", each=each, of_100=few, of_500=many)
+    for s in streams:
+        end_stream(*s)
+    wait_for(lambda: len([a for a in g.access() if a["outcome"] == "ok"]) == 500, 10, "500 rows of streams that ended well")
+    assert each <= GATE["stream_kb"]
+
+
+def test_memory_comes_back_after_a_burst(provider, gateway):
+    g = gateway(provider(lambda r: whole_answer()), limits={"memory": "1GiB"})
+    run_calls(g, 200, request_bytes(2000))
+    before = g.rss_kb()
+    large = request_bytes(1_000_000)
+    together([lambda: run_calls(g, 10, large)] * 20)
+    wait_for(lambda: g.rss_kb() <= before * 1.5, 5, f"{before} KB to come back, now {g.rss_kb()}")
+    told("200 requests of 1 MB, resident KB", before=before, after=g.rss_kb())
+    wait_for(lambda: len([a for a in g.access() if a["status"] == 200]) == 400, 10, "400 rows without an error")
+
+
+GATE = {
+    "call_whole": 1e9,
+    "call_others": 1e9,
+    "call_collected": 1e9,
+    "chunk": 1e9,
+    "call_syscalls": 100,
+    "chunk_syscalls": 100,
+    "stream_kb": 1000,
+}
