@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+enum { FIRST_CAP = 256 }; /* a head or a small body: most buffers never grow */
+
 void buf_clear(struct buf *b)
 {
     b->n = 0;
@@ -31,7 +33,7 @@ char *buf_reserve(struct buf *b, size_t n)
     }
     size_t need = b->n + n;
     if (need > b->cap) {
-        size_t cap = b->cap ? b->cap : 64;
+        size_t cap = b->cap ? b->cap : FIRST_CAP;
         while (cap < need)
             cap *= 2;
         b->p = mem_realloc(b->p, cap);

@@ -14,20 +14,31 @@ static inline json_block json_block_at(const unsigned char *p)
     return b;
 }
 
-static inline bool json_block_is_zero(json_block b)
+/* Index of the first byte of b that is not zero; 16 when all are. */
+static inline unsigned json_block_first(json_block b)
 {
     uint64_t half[2];
     memcpy(half, &b, sizeof half);
-    return (half[0] | half[1]) == 0;
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    if (half[0] != 0)
+        return (unsigned)__builtin_ctzll(half[0]) / 8;
+    return half[1] != 0 ? 8 + (unsigned)__builtin_ctzll(half[1]) / 8 : 16;
+#else
+    if (half[0] != 0)
+        return (unsigned)__builtin_clzll(half[0]) / 8;
+    return half[1] != 0 ? 8 + (unsigned)__builtin_clzll(half[1]) / 8 : 16;
+#endif
 }
 
 /* Inside a string: the first byte that is a quote, a backslash, a control character or not ASCII; `end` when none. */
 static inline const unsigned char *json_plain_end(const unsigned char *p, const unsigned char *end)
 {
-    for (; end - p >= 16; p += 16) {
-        json_block b = json_block_at(p);
-        if (!json_block_is_zero((b == '"') | (b == '\\') | (b < 0x20))) /* signed: what is not ASCII is below 0 */
-            break;
+    while (end - p >= 16) {
+        json_block b = json_block_at(p); /* signed: what is not ASCII is below 0 */
+        unsigned n = json_block_first((b == '"') | (b == '\\') | (b < 0x20));
+        p += n;
+        if (n < 16)
+            return p;
     }
     while (p < end && *p >= 0x20 && *p < 0x80 && *p != '"' && *p != '\\')
         p++;

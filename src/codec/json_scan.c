@@ -54,10 +54,20 @@ static bool escape_in_string(struct scanner *s)
         s->p += 6;
         return true;
     }
-    if (c == 0 || strchr("\"\\/bfnrt", c) == NULL)
+    switch (c) {
+    case '"':
+    case '\\':
+    case '/':
+    case 'b':
+    case 'f':
+    case 'n':
+    case 'r':
+    case 't':
+        s->p += 2;
+        return true;
+    default:
         return fail(s, "a bad escape in a string");
-    s->p += 2;
-    return true;
+    }
 }
 
 static bool multibyte(struct scanner *s)

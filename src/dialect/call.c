@@ -4,6 +4,8 @@
 #include "dialect/request_impl.h"
 #include "dialect/walk.h"
 
+#include <endian.h>
+
 enum { MEMBERS_MAX = 32, NESTED_MAX = 6 };
 
 /* A body, its wanted members, and what is being found out. */
@@ -201,10 +203,9 @@ static uint64_t mix(uint64_t h, struct bytes b)
     const unsigned char *p = (const unsigned char *)b.p;
     size_t i = 0;
     for (; i + 8 <= b.n; i += 8) {
-        uint64_t w = 0;
-        for (unsigned k = 0; k < 8; k++)
-            w |= (uint64_t)p[i + k] << (8 * k);
-        h = (h ^ w) * 0x9e3779b97f4a7c15ULL;
+        uint64_t w;
+        memcpy(&w, p + i, sizeof w);
+        h = (h ^ le64toh(w)) * 0x9e3779b97f4a7c15ULL;
         h ^= h >> 29;
     }
     for (; i < b.n; i++)
