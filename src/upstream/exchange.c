@@ -18,6 +18,7 @@
 #include <stdio.h>
 
 /* Patience for a refusal's body, and for the terminal marker of an answer that has named its finish. */
+enum { OUTPUTS_PER_TURN = 16384 /* a packed answer is more than it looks: then the others have their turn */ };
 enum { REFUSAL_US = 2000000, FINISH_US = 2000000 };
 
 enum exchange_state {
@@ -52,6 +53,7 @@ struct exchange {
     struct pooled *conn;
     struct timer timer; /* connecting: its limit; refused, answering: patience for the end */
     struct task task;   /* to say "ready" later in the turn */
+    struct timer next_turn;
     struct reap reap;
     struct buf head_out;
     struct arena arena; /* response fields and what was derived from the head */
@@ -62,6 +64,7 @@ struct exchange {
     uint64_t dial_us; /* when connecting began */
     int64_t connect_us;
     unsigned status;
+    unsigned n_outputs; /* since the last turn that was given to the others */
     bool has_answer;
     bool is_connect_untold, is_reused, is_replayed, is_sent, is_paused;
     bool has_lent;     /* raws that lie in the read buffer were told since the last flush */
@@ -426,6 +429,7 @@ static bool step_answering(struct exchange *x, struct exchange_event *ev)
         r = answer_end(&x->answer, &out);
     if (r == ANSWER_OUTPUT) {
         set_output(ev, &out);
+        x->n_outputs++;
         x->has_lent = x->has_lent || out.is_lasting;
         return false;
     }
@@ -474,6 +478,13 @@ static void on_task(struct task *t)
     x->spec.ready(x, x->spec.arg);
 }
 
+static void on_next_turn(struct timer *t)
+{
+    struct exchange *x = RM_CONTAINER(t, struct exchange, next_turn);
+    x->n_outputs = 0;
+    loop_post(x->loop, &x->task);
+}
+
 struct exchange *exchange_open(struct upstream *u, const struct exchange_spec *spec)
 {
     RM_ASSERT(u != NULL && spec->provider != NULL && spec->ready != NULL);
@@ -487,6 +498,7 @@ struct exchange *exchange_open(struct upstream *u, const struct exchange_spec *s
     x->connect_us = -1;
     x->timer.fn = on_timer;
     x->task.fn = on_task;
+    x->next_turn.fn = on_next_turn;
     list_init(&x->task.node);
     sm_init(&x->sm, exchange_rows, EXCHANGE_CONNECTING);
     request_put_head(&x->spec, x->target, &x->head_out);
@@ -509,6 +521,11 @@ void exchange_next(struct exchange *x, struct exchange_event *ev)
         x->is_connect_untold = false;
         ev->kind = EXCHANGE_CONNECTED;
         ev->connect_us = x->connect_us;
+        return;
+    }
+    if (x->n_outputs >= OUTPUTS_PER_TURN) {
+        if (!take_back(x, ev))
+            timer_arm(x->loop, &x->next_turn, loop_now_us(x->loop));
         return;
     }
     while (step(x, ev))
@@ -554,6 +571,7 @@ void exchange_close(struct exchange *x)
     x->is_closed = true;
     task_cancel(&x->task);
     timer_cancel(x->loop, &x->timer);
+    timer_cancel(x->loop, &x->next_turn);
     if (x->dial != NULL)
         dial_cancel(x->dial);
     x->dial = NULL;

@@ -617,6 +617,49 @@ def test_stories(world, world_n):
     assert cpu_seconds(g.proc.pid) - before < 0.2, "a core is busy with nothing"
 
 
+@pytest.mark.parametrize("world_n", range(3))
+def test_a_stop_in_the_middle(world, world_n):
+    """SIGTERM while the stories go on: the process ends with 0 in its time, and what clients saw is what the books say."""
+    seed = f"{SEED}/stop/{world_n}"
+    rng = random.Random(seed)
+    wilds = [Wild("a", "openai", seed), Wild("b", "anthropic", seed)]
+    control = world.provider(good("openai", CONTROL_TEXT, "m-h"))
+    config = config_of(rng, wilds, control.port)
+    config["workers"] = 1 + world_n % 2
+    g = world.gateway(config)
+    views, lock, started = [], threading.Lock(), threading.Semaphore(0)
+
+    def story(n):
+        started.release()
+        with contextlib.suppress(OSError, AssertionError):  # a client of a stopped gateway is refused or cut
+            got = play(g, seed, n)
+            with lock:
+                views.extend(got)
+    try:
+        with concurrent.futures.ThreadPoolExecutor(2 * CLIENTS) as pool:
+            for n in range(3 * CLIENTS):
+                pool.submit(story, n)
+            for _ in range(rng.randint(CLIENTS, 3 * CLIENTS)):
+                assert started.acquire(timeout=20 * SLOW)
+            began = time.monotonic()
+            assert g.stop() == 0, g.log()
+            assert time.monotonic() - began < 6 * SLOW  # drain_timeout, the lingering, the ledger
+    finally:
+        for w in wilds:
+            w.close()
+    rows = g.access()
+    by_id = {x["id"]: x for x in rows}
+    assert len(by_id) == len(rows), "a request with two rows"
+    for v in views:
+        if v.response is None or "x-ringmain-request-id" not in v.response.headers:
+            continue
+        row = by_id[v.response.headers["x-ringmain-request-id"]]
+        if v.response.is_whole:
+            judge(v, row)
+        else:
+            assert row["outcome"] == "drained", (v, row)
+
+
 # ---------------------------------------------------------------- single faults that stories found
 
 def test_a_provider_that_floods_does_not_starve_the_others(world):
@@ -684,3 +727,13 @@ def test_a_drain_lets_a_slow_client_have_its_last_bytes(world):
         wait_for(lambda: "stopping" in g.log(), what="the stop to begin")
         r = read_response(s)
     assert r.status == 200 and r.is_whole and r.text() == text
+
+
+def test_a_small_packed_answer_that_is_huge_does_not_starve_the_others(world):
+    from harness import Reply
+    packed = gzip.compress(b": c\n\n" * 8000000)
+    answer = (b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)) + packed
+    g, _ = world.chain([Reply(answer, end="hang")], route={"ttft_budget_ms": 200, "deadline_ms": 400})
+    with contextlib.closing(g.send("/v1/chat/completions", {"model": "r", "stream": True, "messages": []})) as s:
+        r = read_response(s)
+    assert r.status == 504 and r.trail()[0][1] == "deadline"
