@@ -17,7 +17,8 @@ struct inbound;
 struct server_limits {
     struct head_limits head;
     size_t body_bytes;
-    uint64_t memory_bytes; /* of all request bodies in flight on this server; 0 = no limit. Over it: 503, why "memory" */
+    uint64_t
+        memory_bytes; /* of all request bodies in flight on this server; 0 = no limit. Over it: 503, why "memory" */
     uint32_t head_timeout_ms, body_timeout_ms, client_idle_ms, client_stall_ms;
     uint32_t requests_per_connection, connections;
 };

@@ -16,7 +16,7 @@ static const struct price loading_dear = {5000000, 30000000, 500000, -1, -1, "bo
 static inline const char *loading_getenv(const char *name, void *arg)
 {
     static const char *const vars[][2] = {{"KEY", "sk-hush-1"},   {"EMPTY", ""},     {"PORT", "9090"},
-                                          {"NESTED", "${KEY}"},     {"YAML", "a: [b"}, {"BUDGET", "777"},
+                                          {"NESTED", "${KEY}"},   {"YAML", "a: [b"}, {"BUDGET", "777"},
                                           {"SPACED", "sk hush 2"}};
     for (size_t i = 0; i < sizeof vars / sizeof vars[0]; i++)
         if (strcmp(name, vars[i][0]) == 0)

@@ -217,7 +217,8 @@ static void hostile_pieces_do_no_harm(void **state)
         "{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":-1,\"function\":[]}]}}]}",
         "{\"usage\":{\"prompt_tokens\":-5,\"completion_tokens\":1e300,\"total_tokens\":\"x\"}}",
         ("{\"usage\":{\"prompt_tokens\":9223372036854775807,\"completion_tokens\":9223372036854775807,"
-         "\"total_tokens\":9223372036854775807,\"completion_tokens_details\":{\"reasoning_tokens\":9223372036854775807}}"
+         "\"total_tokens\":9223372036854775807,\"completion_tokens_details\":{\"reasoning_tokens\":9223372036854775807}"
+         "}"
          "}"),
         "{\"type\":\"content_block_start\",\"index\":99999999,\"content_block\":{\"type\":\"tool_use\"}}",
         "{\"type\":\"content_block_start\",\"index\":4095,\"content_block\":null}",

@@ -28,7 +28,7 @@ static void on_ready(struct client_conn *c, void *arg)
 static void pour(struct stream *s)
 {
     static char zeros[64 * 1024];
-    struct iovec head = {.iov_base = (void *)(uintptr_t)"HTTP/1.1 200 OK\r\n\r\n", .iov_len = 19};
+    struct iovec head = {.iov_base = (void *)(uintptr_t) "HTTP/1.1 200 OK\r\n\r\n", .iov_len = 19};
     struct iovec body = {.iov_base = zeros, .iov_len = sizeof zeros};
     size_t n;
     assert_int_equal(stream_write(s, &head, 1, &n), IO_OK);
