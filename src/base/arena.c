@@ -14,7 +14,7 @@ struct arena_block {
     _Alignas(16) char data[];
 };
 
-enum { FIRST_BLOCK = 2048, MOST_BLOCK = 64 * 1024, ALIGN = 16 };
+enum { FIRST_BLOCK = 1024, MOST_BLOCK = 64 * 1024, ALIGN = 16 };
 
 void arena_init(struct arena *a)
 {
@@ -75,6 +75,12 @@ void *arena_alloc_raw(struct arena *a, size_t n)
 void *arena_alloc(struct arena *a, size_t n)
 {
     return memset(arena_alloc_raw(a, n), 0, n);
+}
+
+void arena_reserve(struct arena *a, size_t n)
+{
+    if (a->last == NULL || a->last->cap - a->last->used < n)
+        add_block(a, n);
 }
 
 struct bytes arena_dup(struct arena *a, struct bytes b)

@@ -28,6 +28,9 @@ void arena_fini(struct arena *a);
 void *arena_alloc(struct arena *a, size_t n);
 /* The same, not zeroed: for large pieces that are written at once. */
 void *arena_alloc_raw(struct arena *a, size_t n);
+/* Makes sure that the next n bytes need no new block. Before the mark of a scratch arena: they stay, and what fits in
+ * them never costs a malloc. */
+void arena_reserve(struct arena *a, size_t n);
 /* NUL-terminated copy that lives as long as the arena. */
 struct bytes arena_dup(struct arena *a, struct bytes b);
 struct bytes arena_printf(struct arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

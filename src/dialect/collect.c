@@ -12,7 +12,7 @@ void collector_init(struct collector *c, const struct dialect *dialect, const st
     *c = (struct collector){.dialect = dialect, .o = *o, .answer = {.kind = MOSAIC_OBJECT}};
     arena_init(&c->keep);
     arena_init(&c->scratch);
-    arena_alloc(&c->scratch, 1); /* its block stays: no malloc for a small event */
+    arena_reserve(&c->scratch, 2048); /* no malloc for a small event */
     c->clean = arena_mark(&c->scratch);
 }
 

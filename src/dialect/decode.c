@@ -13,7 +13,7 @@ void decoder_init(struct decoder *d, const struct dialect *target, struct bytes 
     *d = (struct decoder){.dialect = target, .vendor = vendor, .max_depth = max_depth, .strips_usage = strips_usage};
     arena_init(&d->scratch);
     arena_init(&d->keep);
-    arena_alloc(&d->scratch, 1); /* its block stays: no malloc for a small event */
+    arena_reserve(&d->scratch, 2048); /* no malloc for a small event */
     d->clean = arena_mark(&d->scratch);
     target->decoder->init(d);
 }
