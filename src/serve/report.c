@@ -23,7 +23,7 @@ static void link_json(struct json_writer *j, const struct registry *r, const str
     jw_key(j, "credential");
     jw_cstr(j, health_word(registry_credential_state(r, link->provider->credential_id, now_us)));
     jw_key(j, "retry_in_ms");
-    jw_uint(j, until > now_us ? (until - now_us) / 1000 : 0);
+    jw_uint(j, until > now_us ? (until - now_us + 999) / 1000 : 0); /* rounded up: 0 means that a call may come now */
     jw_end(j);
 }
 

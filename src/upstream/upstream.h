@@ -29,7 +29,7 @@ struct exchange_spec {
     bool is_stream;     /* a stream was asked for */
     bool is_fresh;      /* do not take a pooled connection */
     bool strips_usage;
-    bool skip_bad_events; /* on_bad_event: skip */
+    bool skip_bad_events;        /* on_bad_event: skip */
     uint32_t connect_timeout_ms; /* DNS, all addresses and TLS */
     unsigned max_depth;
     size_t max_event, max_body; /* limits.event_bytes, limits.body_bytes */
