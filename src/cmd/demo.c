@@ -3,26 +3,19 @@
  * admin API. */
 #include "base/mem.h"
 #include "base/text.h"
+#include "cmd/child.h"
 #include "cmd/cmd.h"
 #include "codec/json_tree.h"
 #include "codec/json_write.h"
-#include "lab/caller.h"
-#include "net/listen.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-extern char **environ;
-
-enum { N_PROVIDERS = 3, TTFT_BUDGET_MS = 400, TRIES = 500 };
+enum { N_PROVIDERS = 3, TTFT_BUDGET_MS = 400 };
 
 static const char *const provider_names[N_PROVIDERS] = {"alpha", "beta", "gamma"};
 
@@ -44,53 +37,21 @@ static void usage(FILE *to)
           to);
 }
 
-/* A port that is free now. */
-static uint16_t free_port(void)
-{
-    struct listen_address a = {.host = "127.0.0.1"};
-    int fd;
-    char message[160];
-    if (listen_open(&a, 1, &fd, message, sizeof message) != ERR_OK)
-        return 0;
-    close(fd);
-    return a.port;
-}
-
-static pid_t start(char *const argv[], const char *log)
-{
-    pid_t pid;
-    posix_spawn_file_actions_t files;
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_addopen(&files, 1, log, O_WRONLY | O_CREAT | O_APPEND, 0600);
-    posix_spawn_file_actions_adddup2(&files, 1, 2);
-    /* A group of its own and no blocked signals: Ctrl-C is for us, and we end it. */
-    posix_spawnattr_t attr;
-    sigset_t none;
-    sigemptyset(&none);
-    posix_spawnattr_init(&attr);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-    posix_spawnattr_setsigmask(&attr, &none);
-    int e = posix_spawn(&pid, "/proc/self/exe", &files, &attr, argv, environ);
-    posix_spawnattr_destroy(&attr);
-    posix_spawn_file_actions_destroy(&files);
-    return e == 0 ? pid : -1;
-}
-
 static bool start_mock(struct demo *d)
 {
     char specs[N_PROVIDERS][160], log[96];
     static const char *const ttft[N_PROVIDERS] = {"60", "90", "140"};
-    char *argv[3 + 2 * N_PROVIDERS + 1] = {(char *)(uintptr_t) "ringmain", (char *)(uintptr_t) "mock"};
+    const char *argv[3 + 2 * N_PROVIDERS + 1] = {"ringmain", "mock"};
     int n = 2;
     for (int i = 0; i < N_PROVIDERS; i++) {
         snprintf(specs[i], sizeof specs[i], "port=%u,dialect=%s,model=demo-%s,ttft-ms=%s,tokens=11,gap-ms=15",
                  d->provider_ports[i], i == 1 ? "anthropic" : "openai", provider_names[i], ttft[i]);
-        argv[n++] = (char *)(uintptr_t) "--provider";
+        argv[n++] = "--provider";
         argv[n++] = specs[i];
     }
     argv[n] = NULL;
     snprintf(log, sizeof log, "%s/mock.log", d->dir);
-    d->mock = start(argv, log);
+    d->mock = child_start(argv, log);
     return d->mock > 0;
 }
 
@@ -122,35 +83,10 @@ static bool write_config(struct demo *d)
 static bool start_gateway(struct demo *d)
 {
     char log[96];
-    char *argv[] = {(char *)(uintptr_t) "ringmain", (char *)(uintptr_t) "serve", (char *)(uintptr_t) "-c", d->config,
-                    NULL};
+    const char *argv[] = {"ringmain", "serve", "-c", d->config, NULL};
     snprintf(log, sizeof log, "%s/gateway.log", d->dir);
-    d->gateway = start(argv, log);
+    d->gateway = child_start(argv, log);
     return d->gateway > 0;
-}
-
-static enum err get(struct demo *d, uint16_t port, const char *path, struct arena *a, struct caller_answer *out)
-{
-    const char *why;
-    struct caller_ask ask = {.host = "127.0.0.1", .port = port, .method = "GET", .path = path, .timeout_us = 5000000};
-    return caller_do(d->caller, &ask, a, out, &why);
-}
-
-static void nap(void)
-{
-    static const struct timespec step = {.tv_nsec = 10000000};
-    nanosleep(&step, NULL);
-}
-
-/* Asks until the answer is 200, for at most about five seconds. */
-static bool wait_for_ok(struct demo *d, uint16_t port, const char *path, struct arena *a, struct caller_answer *out)
-{
-    for (int i = 0; i < TRIES; i++) {
-        if (get(d, port, path, a, out) == ERR_OK && out->status == 200)
-            return true;
-        nap();
-    }
-    return false;
 }
 
 static bool set_fault(struct demo *d, const char *fault)
@@ -257,7 +193,8 @@ static bool print_trail(struct demo *d, struct bytes id, struct arena *a)
     struct caller_answer answer;
     yyjson_val *root;
     snprintf(path, sizeof path, "/api/requests/%.*s", (int)id.n, id.p);
-    if (!wait_for_ok(d, d->admin_port, path, a, &answer) || json_tree_parse(answer.body, 64, a, &root) != ERR_OK)
+    if (!child_wait_for_ok(d->caller, d->admin_port, path, a, &answer) ||
+        json_tree_parse(answer.body, 64, a, &root) != ERR_OK)
         return false;
     puts(
         "    n  target             outcome       status  total ms  first ms  in/out    tokens     cost          waste");
@@ -322,20 +259,6 @@ static bool play(struct demo *d, const struct scene *s)
     return ok;
 }
 
-static void end_process(pid_t pid)
-{
-    if (pid <= 0)
-        return;
-    kill(pid, SIGTERM);
-    for (int i = 0; i < TRIES; i++) {
-        if (waitpid(pid, NULL, WNOHANG) != 0)
-            return;
-        nap();
-    }
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
-}
-
 static void remove_dir(const char *dir)
 {
     static const char *const files[] = {"ringmain.yaml", "ringmain.db", "ringmain.db-wal", "ringmain.db-shm",
@@ -366,22 +289,21 @@ static void invite(const struct demo *d)
 
 static bool set_up(struct demo *d)
 {
-    const char *tmp = getenv("TMPDIR");
-    snprintf(d->dir, sizeof d->dir, "%.40s/ringmain-demo-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (mkdtemp(d->dir) == NULL) {
+    uint16_t ports[N_PROVIDERS + 2] = {0};
+    if (!child_dir("demo", d->dir)) {
         fprintf(stderr, "ringmain: demo: %s: %s\n", d->dir, strerror(errno));
         return false;
     }
-    for (int i = 0; i < N_PROVIDERS; i++)
-        d->provider_ports[i] = free_port();
-    d->port = free_port();
-    d->admin_port = free_port();
+    child_free_ports(ports, RM_COUNTOF(ports));
+    memcpy(d->provider_ports, ports, sizeof d->provider_ports);
+    d->port = ports[N_PROVIDERS];
+    d->admin_port = ports[N_PROVIDERS + 1];
     d->caller = caller_new();
     struct arena a = {0};
     struct caller_answer answer;
     bool ok = start_mock(d) && write_config(d) && start_gateway(d) &&
-              wait_for_ok(d, d->provider_ports[0], "/_mock/log", &a, &answer) &&
-              wait_for_ok(d, d->port, "/healthz", &a, &answer);
+              child_wait_for_ok(d->caller, d->provider_ports[0], "/_mock/log", &a, &answer) &&
+              child_wait_for_ok(d->caller, d->port, "/healthz", &a, &answer);
     arena_fini(&a);
     if (!ok)
         fprintf(stderr, "ringmain: demo: the pretend providers or the gateway did not start; see %s\n", d->dir);
@@ -412,8 +334,8 @@ static int run(bool is_once)
         if (!is_once)
             wait_for_signal(&d);
     }
-    end_process(d.gateway);
-    end_process(d.mock);
+    child_end(d.gateway);
+    child_end(d.mock);
     caller_free(d.caller);
     if (ok)
         remove_dir(d.dir);
