@@ -1,5 +1,6 @@
 #include "unit.h"
 
+#include "base/check.h"
 #include "lab/fb.h"
 
 #include <stdio.h>
