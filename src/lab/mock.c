@@ -38,7 +38,7 @@ struct provider {
     struct watch listener;
     int fd; /* -1 = closed by the fault `refuse` */
     struct list conns;
-    struct fault faults[FAULTS_MAX];
+    struct fault faults[FAULT_LIST_MAX];
     size_t n_faults, fault_at;
     struct mock_log log;
 };
@@ -241,8 +241,8 @@ static void play(struct conn *c)
     struct loop *l = c->provider->mock->loop;
     while (c->step < c->script.n) {
         const struct script_step *s = &c->script.steps[c->step];
-        if (s->delay_ms > 0 && !c->has_waited) {
-            timer_arm(l, &c->timer, loop_now_us(l) + (uint64_t)s->delay_ms * 1000);
+        if (s->delay_us > 0 && !c->has_waited) {
+            timer_arm(l, &c->timer, loop_now_us(l) + s->delay_us);
             break;
         }
         c->has_waited = false;
@@ -318,7 +318,7 @@ static void answer_control(struct conn *c)
 {
     struct provider *p = meant(c);
     struct bytes path = c->head.path;
-    struct fault faults[FAULTS_MAX];
+    struct fault faults[FAULT_LIST_MAX];
     size_t n = 0;
     const char *why = p == NULL ? "no provider listens on that port" : NULL;
     if (why == NULL && bytes_is(path, "/_mock/log")) {
@@ -399,7 +399,7 @@ static void answer_chat(struct conn *c, struct shape_request *r)
     r->is_cut_short = ask.max_tokens >= 0 && ask.max_tokens < conf->tokens;
     r->n_words = r->is_cut_short ? ask.max_tokens : conf->tokens;
     r->words = conf->words;
-    struct script_pace pace = {conf->ttft_ms, conf->gap_ms};
+    struct script_pace pace = {conf->ttft_ms * (uint64_t)1000, conf->gap_ms * (uint64_t)1000};
     script_chat(r, &pace, &f, &c->arena, &c->script);
 }
 

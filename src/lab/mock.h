@@ -22,7 +22,7 @@ struct mock_conf {
     uint32_t ttft_ms, gap_ms;
     int64_t tokens;
     bool no_usage;
-    struct fault faults[FAULTS_MAX]; /* from the start; the last one for good */
+    struct fault faults[FAULT_LIST_MAX]; /* from the start; the last one for good */
     size_t n_faults;
 };
 

@@ -41,6 +41,8 @@ static void set_number(struct fault *f, struct bytes name, int64_t v)
         f->after = v;
     else if (bytes_is(name, "ttft_ms"))
         f->ttft_ms = v;
+    else if (bytes_is(name, "for_ms"))
+        f->for_ms = v;
     else if (bytes_is(name, "times"))
         f->times = v;
 }
@@ -103,7 +105,7 @@ const char *mock_ask_read(struct bytes body, enum shape_dialect dialect, struct 
 
 const char *mock_ask_control(struct bytes body, struct arena *arena, struct fault *out, size_t *n)
 {
-    static const char *const numbers[] = {"retry_after", "after", "ttft_ms", "times"};
+    static const char *const numbers[] = {"retry_after", "after", "ttft_ms", "for_ms", "times"};
     yyjson_val *root;
     struct bytes bad;
     if (json_tree_parse(body, DEPTH_MAX, arena, &root) != ERR_OK)

@@ -9,19 +9,21 @@
 enum script_end { SCRIPT_KEEP /* wait for the next request */, SCRIPT_FIN, SCRIPT_RST, SCRIPT_HANG };
 
 struct script_step {
-    uint32_t delay_ms; /* before the bytes */
-    struct bytes data;
+    uint64_t delay_us; /* before the bytes, from the step before; the first one from the request */
+    struct bytes data; /* may be empty: a pause before the end */
 };
 struct script {
     struct script_step *steps;
     size_t n;
     enum script_end end;
-    unsigned status; /* of the head; 0 = none is sent */
+    unsigned status;    /* of the head; 0 = none is sent */
+    size_t piece_bytes; /* no write is larger; 0 = as large as the steps are */
+    uint32_t piece_ms;  /* pause between two such writes */
 };
 
-/* How fast and how much. */
+/* How fast: the first word this long after the request, and one word after the other. */
 struct script_pace {
-    uint32_t ttft_ms, gap_ms;
+    uint64_t ttft_us, gap_us;
 };
 
 /* The answer to a chat request. Everything lives in the arena. */

@@ -5,19 +5,27 @@
 
 #include <stdio.h>
 
+static int64_t count_words(struct bytes text)
+{
+    int64_t n = 0;
+    while (text.n > 0)
+        n += bytes_cut(&text, ' ').n > 0;
+    return n;
+}
+
 struct bytes shape_word(const struct shape_request *r, int64_t i, struct arena *arena)
 {
     struct bytes rest = bytes_of(r->words), word = {0};
-    for (int64_t k = 0; k <= i;) {
-        if (rest.n == 0)
-            rest = bytes_of(r->words);
+    int64_t n = count_words(rest), at = r->first_word + i;
+    if (i == 0 && r->first_text.p != NULL)
+        return arena_dup(arena, r->first_text);
+    for (int64_t k = 0; n > 0 && k <= at % n;) {
         word = bytes_cut(&rest, ' ');
-        if (word.n > 0)
-            k++;
-        else if (rest.n == 0 && k == 0)
-            return BYTES("word"); /* a text without words */
+        k += word.n > 0;
     }
-    return i == 0 ? arena_dup(arena, word) : arena_printf(arena, " %.*s", (int)word.n, word.p);
+    if (n == 0)
+        word = BYTES("word"); /* a text without words */
+    return at == 0 ? arena_dup(arena, word) : arena_printf(arena, " %.*s", (int)word.n, word.p);
 }
 
 static void named(struct json_writer *w, const char *name, const char *text)
@@ -54,7 +62,7 @@ static void openai_usage(struct json_writer *w, const struct shape_request *r)
     named_int(w, "total_tokens", r->prompt_tokens + r->n_words);
     jw_key(w, "prompt_tokens_details");
     jw_object(w);
-    named_int(w, "cached_tokens", 0);
+    named_int(w, "cached_tokens", r->cache_read);
     jw_end(w);
     jw_key(w, "completion_tokens_details");
     jw_object(w);
@@ -185,9 +193,17 @@ static void anthropic_usage(struct json_writer *w, const struct shape_request *r
 {
     jw_key(w, "usage");
     jw_object(w);
-    named_int(w, "input_tokens", r->has_usage ? r->prompt_tokens : 0);
-    named_int(w, "cache_creation_input_tokens", 0);
-    named_int(w, "cache_read_input_tokens", 0);
+    int64_t written = r->cache_5m + r->cache_1h;
+    named_int(w, "input_tokens", r->has_usage ? r->prompt_tokens - r->cache_read - written : 0);
+    named_int(w, "cache_creation_input_tokens", r->has_usage ? written : 0);
+    named_int(w, "cache_read_input_tokens", r->has_usage ? r->cache_read : 0);
+    if (r->has_usage && written > 0) {
+        jw_key(w, "cache_creation");
+        jw_object(w);
+        named_int(w, "ephemeral_5m_input_tokens", r->cache_5m);
+        named_int(w, "ephemeral_1h_input_tokens", r->cache_1h);
+        jw_end(w);
+    }
     named_int(w, "output_tokens", r->has_usage ? output : 0);
     jw_end(w);
 }
@@ -350,6 +366,16 @@ void shape_error_event(const struct shape_request *r, const struct shape_error *
     buf_puts(out, "\n\n");
 }
 
+void shape_comment(const struct shape_request *r, struct buf *out)
+{
+    struct json_writer w;
+    buf_puts(out, ": still here\n\n");
+    if (r->dialect == SHAPE_OPENAI)
+        return;
+    begin_event(&w, "ping", out);
+    end_event(&w, out);
+}
+
 void shape_bad_event(const struct shape_request *r, struct buf *out)
 {
     if (r->dialect == SHAPE_OPENAI)
@@ -358,11 +384,12 @@ void shape_bad_event(const struct shape_request *r, struct buf *out)
         buf_puts(out, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"ind\n\n");
 }
 
-void shape_whole(const struct shape_request *r, struct arena *arena, struct buf *out)
+void shape_whole(const struct shape_request *r, struct bytes more, struct arena *arena, struct buf *out)
 {
     struct buf text = {0};
     for (int64_t i = 0; i < r->n_words; i++)
         buf_put(&text, shape_word(r, i, arena));
+    buf_put(&text, more);
     if (r->dialect == SHAPE_OPENAI)
         openai_whole(r, buf_bytes(&text), out);
     else
@@ -429,6 +456,35 @@ void shape_error_context(enum shape_dialect d, struct shape_error *out)
                                 .message = d == SHAPE_OPENAI ? "This model's maximum context length is 8192 tokens."
                                                              : "prompt is too long: 210000 tokens > 200000 maximum",
                                 .retry_after_ms = -1};
+}
+
+void shape_error_policy(enum shape_dialect d, struct shape_error *out)
+{
+    *out = (struct shape_error){.status = 400,
+                                .type = "invalid_request_error",
+                                .code = "content_policy_violation",
+                                .message = d == SHAPE_OPENAI ? "Your request was rejected by our safety system."
+                                                             : "Output blocked by content filtering policy",
+                                .retry_after_ms = -1};
+}
+
+void shape_error_prefill(enum shape_dialect d, struct shape_error *out)
+{
+    *out = (struct shape_error){.status = 400,
+                                .type = "invalid_request_error",
+                                .code = d == SHAPE_OPENAI ? "invalid_value" : NULL,
+                                .message = "This model does not take a prefill: the last message must not be the "
+                                           "assistant's.",
+                                .retry_after_ms = -1};
+}
+
+void shape_error_model(enum shape_dialect d, struct bytes model, struct arena *arena, struct shape_error *out)
+{
+    int n = (int)(model.n < 200 ? model.n : 200);
+    shape_error_of_status(d, 404, out);
+    out->message = d == SHAPE_OPENAI
+                       ? arena_printf(arena, "The model `%.*s` does not exist or is not open to you.", n, model.p).p
+                       : arena_printf(arena, "model: %.*s", n, model.p).p;
 }
 
 void shape_fields(const struct shape_request *r, struct buf *out)

@@ -28,7 +28,7 @@ static struct shape_request request(enum shape_dialect d, bool is_stream)
 static void tell(struct told *t, const struct shape_request *r, const char *word)
 {
     struct fault f;
-    struct script_pace pace = {30, 5};
+    struct script_pace pace = {30000, 5000};
     memset(t, 0, sizeof *t);
     if (!fault_parse(bytes_of(word), &f))
         fail_msg("%s is no fault", word);
@@ -68,8 +68,8 @@ static void openai_stream(void **state)
     tell(&t, &r, "ok");
     assert_int_equal(t.script.end, SCRIPT_KEEP);
     assert_int_equal(t.script.status, 200);
-    assert_int_equal(t.script.steps[0].delay_ms, 30);
-    assert_int_equal(t.script.steps[3].delay_ms, 5);
+    assert_int_equal(t.script.steps[0].delay_us, 30000);
+    assert_int_equal(t.script.steps[3].delay_us, 5000);
     assert_memory_equal(t.bytes.p, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n", 65);
     assert_has(&t, "\"delta\":{\"role\":\"assistant\",\"content\":\"\"}", 1);
     assert_has(&t, "\"delta\":{\"content\":\" two\"}", 1);
@@ -106,8 +106,8 @@ static void anthropic_stream(void **state)
         assert_true(at != SIZE_MAX && at > last);
         last = at;
     }
-    assert_int_equal(t.script.steps[0].delay_ms, 0); /* the head comes at once, the first word later */
-    assert_int_equal(t.script.steps[2].delay_ms, 30);
+    assert_int_equal(t.script.steps[0].delay_us, 0); /* the head comes at once, the first word later */
+    assert_int_equal(t.script.steps[2].delay_us, 30000);
     assert_has(&t, "\"usage\":{\"output_tokens\":4}", 1);
     assert_has(&t, "\"stop_reason\":\"max_tokens\"", 1);
     untell(&t);
@@ -211,7 +211,7 @@ static void whole_answers(void **state)
     assert_has(&t, "\"message\":{\"role\":\"assistant\",\"content\":\"one two three one\"", 1);
     assert_has(&t, "\"total_tokens\":13", 1);
     assert_int_equal(t.script.n, 1);
-    assert_int_equal(t.script.steps[0].delay_ms, 30 + 3 * 5);
+    assert_int_equal(t.script.steps[0].delay_us, 30000 + 3 * 5000);
     size_t n_whole = t.bytes.n;
     untell(&t);
     tell(&t, &r, "cut");
@@ -232,7 +232,7 @@ static void whole_answers(void **state)
 
 static void words_of_faults(void **state)
 {
-    struct fault f[FAULTS_MAX];
+    struct fault f[FAULT_LIST_MAX];
     size_t n;
     struct bytes bad;
     assert_true(fault_parse_list(BYTES("503,ok,cut:2"), f, &n, &bad));
@@ -275,7 +275,7 @@ static void asks(void **state)
     assert_non_null(read_ask(SHAPE_OPENAI, "{\"messages\":[{}]}", &a, &ask));
     assert_non_null(read_ask(SHAPE_OPENAI, "{\"model\":\"x\",\"stream_options\":{},\"messages\":[{}]}", &a, &ask));
     assert_non_null(read_ask(SHAPE_ANTHROPIC, "{\"model\":\"x\",\"messages\":[{}]}", &a, &ask));
-    struct fault f[FAULTS_MAX];
+    struct fault f[FAULT_LIST_MAX];
     size_t n;
     assert_null(mock_ask_control(BYTES("{\"fault\":\"429\",\"times\":2,\"retry_after\":3}"), &a, f, &n));
     assert_int_equal(n, 1);
