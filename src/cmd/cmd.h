@@ -6,6 +6,7 @@ int cmd_serve(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_mock(int argc, char **argv);
 int cmd_ledger(int argc, char **argv);
+int cmd_price(int argc, char **argv);
 int cmd_keys(int argc, char **argv);
 int cmd_demo(int argc, char **argv);
 

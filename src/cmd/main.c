@@ -13,6 +13,7 @@ static const struct command commands[] = {
     {"serve", cmd_serve, "run the gateway"},
     {"check", cmd_check, "report every fault of a configuration at once"},
     {"ledger", cmd_ledger, "read what was served, by whom, how fast and at what price"},
+    {"price", cmd_price, "what calls and resilience cost, and the price book"},
     {"keys", cmd_keys, "make client keys"},
     {"mock", cmd_mock, "pretend providers that fail on purpose"},
     {"demo", cmd_demo, "pretend providers, the gateway, four failures and their trails"},

@@ -1,0 +1,11 @@
+/* The parts of `ringmain price`. Each prints to standard output, says on standard error what is wrong, and gives the
+ * exit code: 0 success, 1 failed, 2 usage. */
+#ifndef RM_CMD_PRICE_H
+#define RM_CMD_PRICE_H
+
+#include <stdbool.h>
+
+/* The published comparison, recomputed. Fails when one of its figures does not come out. */
+int price_article(bool is_json);
+
+#endif
