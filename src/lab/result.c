@@ -1,0 +1,73 @@
+#include "lab/result.h"
+
+#include <math.h>
+
+static int64_t plus(int64_t a, int64_t b)
+{
+    return a == NUSD_UNKNOWN || b == NUSD_UNKNOWN ? NUSD_UNKNOWN : a + b;
+}
+
+static bool is_through_gateway(int id)
+{
+    enum phase_path path = phase_spec((enum phase_id)id)->path;
+    return path == PATH_GATEWAY || path == PATH_STANDBY;
+}
+
+/* What went through the gateway; the controls beside it are nobody's spend. */
+static void sum_money(struct result *r)
+{
+    r->spend_nusd = r->waste_nusd = 0;
+    bool any = r->outage.phase.n > 0;
+    for (int i = 0; i < PHASE_N; i++) {
+        if (r->phases[i].n == 0 || !is_through_gateway(i))
+            continue;
+        any = true;
+        r->spend_nusd = plus(r->spend_nusd, r->phases[i].cost_nusd);
+        r->waste_nusd = plus(r->waste_nusd, r->phases[i].waste_nusd);
+    }
+    if (r->outage.phase.n > 0) {
+        r->spend_nusd = plus(r->spend_nusd, r->outage.phase.cost_nusd);
+        r->waste_nusd = plus(r->waste_nusd, r->outage.phase.waste_nusd);
+    }
+    if (!any)
+        r->spend_nusd = r->waste_nusd = NUSD_UNKNOWN;
+}
+
+void result_close(struct result *r)
+{
+    for (int i = 0; i < PHASE_N; i++) {
+        phase_close(&r->phases[i]);
+        phase_figures(&r->phases[i], (enum phase_id)i, &r->figures);
+    }
+    phase_close(&r->outage.phase);
+    outage_figures(&r->outage, &r->figures);
+    delta_all(r->phases, r->settings.ttft_budget_ms, r->seed, r->deltas, &r->figures);
+    struct claim_facts facts = {r->phases, r->deltas, &r->outage, r->settings.ttft_budget_ms};
+    claim_fini(r->claims);
+    claim_all(&facts, r->claims);
+    sum_money(r);
+    figures_put(&r->figures, phase_waste_pct(r->spend_nusd, r->waste_nusd), "waste.pct");
+    figures_put(&r->figures, r->spend_nusd == NUSD_UNKNOWN ? NAN : (double)r->spend_nusd / 1e9, "spend.usd");
+    figures_put(&r->figures, r->settings.rate > 0 ? r->behind_max_ms : NAN, "behind.max_ms");
+}
+
+void result_fini(struct result *r)
+{
+    for (int i = 0; i < PHASE_N; i++)
+        phase_fini(&r->phases[i]);
+    phase_fini(&r->outage.phase);
+    claim_fini(r->claims);
+    figures_fini(&r->figures);
+    buf_fini(&r->command);
+    *r = (struct result){0};
+}
+
+size_t result_n_unmet(const struct result *r)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < r->n_expects; i++) {
+        const struct figure *f = figures_find(&r->figures, r->expects[i].name);
+        n += f == NULL || !expect_holds(&r->expects[i], f->value);
+    }
+    return n;
+}
