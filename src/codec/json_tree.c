@@ -67,6 +67,19 @@ enum err json_tree_parse(struct bytes text, unsigned max_depth, struct arena *ar
     return ERR_OK;
 }
 
+size_t json_tree_fault(struct bytes text, const char **what)
+{
+    struct arena scratch = {0};
+    yyjson_alc alc = allocator(&scratch);
+    yyjson_read_err fault = {0};
+    *what = "it is well-formed";
+    yyjson_read_opts((char *)(uintptr_t)text.p, text.n, YYJSON_READ_NUMBER_AS_RAW, &alc, &fault);
+    arena_fini(&scratch);
+    if (fault.code != YYJSON_READ_SUCCESS)
+        *what = fault.msg;
+    return fault.pos;
+}
+
 struct bytes json_tree_text(const yyjson_val *v, struct arena *arena)
 {
     yyjson_alc alc = allocator(arena);

@@ -1,11 +1,12 @@
 /* prices: rates of the user's own, by "provider/model" or "model"; they go before the price book. */
 #include "config/loader.h"
+#include "price/price.h"
 
 enum { TARIFFS_MAX = 10000 };
 
 static void read_rates(struct loader *l, const struct node *item, struct price *out)
 {
-    *out = (struct price){-1, -1, -1, -1, -1, "config", "config"};
+    *out = (struct price){-1, -1, -1, -1, -1, "config", "config", NULL};
     if (!settings_read(&l->reader, SECTION_RATES, item, out))
         return;
     const char *key = fault_quote(&l->log, item->key);
@@ -45,16 +46,6 @@ static const struct price *find_own(struct loader *l, struct bytes name)
     return NULL;
 }
 
-/* The book may go before the snapshot does. */
-static const struct price *keep(struct arena *a, const struct price *p)
-{
-    struct price *kept = ARENA_NEW(a, struct price);
-    *kept = *p;
-    kept->version = arena_dup(a, bytes_of(p->version)).p;
-    kept->source = arena_dup(a, bytes_of(p->source)).p;
-    return kept;
-}
-
 const struct price *tariff_find(struct loader *l, const struct provider_conf *p, const char *model)
 {
     struct bytes long_name = arena_printf(&l->scratch, "%s/%s", p->name, model);
@@ -67,5 +58,5 @@ const struct price *tariff_find(struct loader *l, const struct provider_conf *p,
     if (vendor[0] == '\0' && l->known->vendor_from_host != NULL)
         vendor = arena_dup(&l->scratch, l->known->vendor_from_host(bytes_of(p->url.host))).p;
     const struct price *book = l->known->price(p->name, vendor, model, l->known->arg);
-    return book == NULL ? NULL : keep(&l->config->arena, book);
+    return book == NULL ? NULL : price_keep(book, &l->config->arena); /* the book may go before the snapshot does */
 }

@@ -36,14 +36,14 @@ static inline bool usage_is_known(const struct usage *u)
 {
     return u->input >= 0 || u->output >= 0;
 }
-/* All input tokens, cached or not; unreported parts count 0. */
+/* All input tokens, cached or not; unreported parts count 0. A provider can report anything: the sum saturates. */
 static inline int64_t usage_prompt(const struct usage *u)
 {
+    const int64_t parts[] = {u->input, u->cache_read, u->cache_write_5m, u->cache_write_1h};
     int64_t n = 0;
-    n += u->input > 0 ? u->input : 0;
-    n += u->cache_read > 0 ? u->cache_read : 0;
-    n += u->cache_write_5m > 0 ? u->cache_write_5m : 0;
-    n += u->cache_write_1h > 0 ? u->cache_write_1h : 0;
+    for (int i = 0; i < 4; i++)
+        if (parts[i] > 0 && __builtin_add_overflow(n, parts[i], &n))
+            n = INT64_MAX;
     return n;
 }
 

@@ -10,8 +10,8 @@
 
 static const char *const loading_dialects[] = {"openai", "anthropic", NULL};
 static const char *const loading_vendors[] = {"openai", "anthropic", "together", "generic", NULL};
-static const struct price loading_cheap = {1000000, 2000000, -1, -1, -1, "book-1", "t"};
-static const struct price loading_dear = {5000000, 30000000, 500000, -1, -1, "book-1", "t"};
+static const struct price loading_cheap = {1000000, 2000000, -1, -1, -1, "book-1", "t", NULL};
+static const struct price loading_dear = {5000000, 30000000, 500000, -1, -1, "book-1", "t", NULL};
 
 static inline const char *loading_getenv(const char *name, void *arg)
 {

@@ -99,7 +99,7 @@ static void follows_the_book(void **state)
         "{\"names\":[\"claude-haiku-4.5\"],\"input\":\"1\",\"output\":\"5\"},"
         "{\"names\":[\"deepseek-v4-flash\"],\"input\":\"0.14\",\"output\":\"0.28\"}]}";
     struct price_book *b;
-    const char *why;
+    struct buf why = {0};
     struct article a;
     assert_int_equal(price_book_parse(bytes_of(dearer), &b, &why), ERR_OK);
     assert_true(article_compute(b, &a));

@@ -63,8 +63,9 @@ static const char spans[] =
 static void names_and_spans(void **state)
 {
     struct price_book *b;
-    const char *why;
+    struct buf why = {0};
     assert_int_equal(price_book_parse(bytes_of(spans), &b, &why), ERR_OK);
+    assert_int_equal(why.n, 0);
     assert_int_equal(price_find(b, "p", "", "m", july_18 - 1)->input, 1000000);
     assert_int_equal(price_find(b, "p", "", "m", july_18)->input, 2000000);
     assert_string_equal(price_find(b, "p", "", "m", july_18)->version, "v9");
@@ -78,28 +79,118 @@ static void names_and_spans(void **state)
     price_book_free(b);
 }
 
+static struct price_book *parse(const char *text)
+{
+    struct price_book *b;
+    struct buf why = {0};
+    if (price_book_parse(bytes_of(text), &b, &why) != ERR_OK)
+        fail_msg("%s", buf_cstr(&why));
+    return b;
+}
+
+static void what_few_prices_have(void **state)
+{
+    struct price_book *b =
+        parse("{\"version\":\"v1\",\"source\":\"the shop's page\",\"valid_from\":\"2026-07-18\",\"prices\":["
+              "{\"names\":[\"m\"],\"input\":\"1\",\"output\":\"2\",\"reasoning\":\"3\",\"request\":\"0.000000000005\","
+              "\"tiers\":[{\"above\":128000,\"input\":\"4\"},{\"above\":200000,\"inclusive\":true,\"output\":\"5\"}]},"
+              "{\"names\":[\"m\"],\"service\":\"flex\",\"input\":\"0.5\",\"output\":\"1\",\"version\":\"v1f\","
+              "\"source\":\"mail\"},"
+              "{\"names\":[\"old\"],\"input\":\"1\",\"output\":\"1\",\"valid_from\":\"2020-01-01\"}]}");
+    const struct price *p = price_find(b, "", "", "m", july_18);
+    assert_int_equal(p->more->reasoning, 3000000);
+    assert_int_equal(p->more->request, 5);
+    assert_int_equal(p->more->n_tiers, 2);
+    assert_int_equal(p->more->tiers[0].above, 128000);
+    assert_int_equal(p->more->tiers[0].input, 4000000);
+    assert_int_equal(p->more->tiers[0].output, -1);
+    assert_true(p->more->tiers[1].is_inclusive);
+    assert_string_equal(p->source, "the shop's page");
+    assert_string_equal(price_book_version(b), "v1");
+    const struct price *flex = price_find_service(b, "", "", "m", "flex", july_18);
+    assert_int_equal(flex->input, 500000);
+    assert_null(flex->more);
+    assert_string_equal(flex->version, "v1f");
+    assert_string_equal(flex->source, "mail");
+    assert_ptr_equal(price_find_service(b, "", "", "m", "priority", july_18), p);
+    assert_null(price_find(b, "", "", "m", july_18 - 1)); /* the book's head holds for entries that do not say */
+    assert_non_null(price_find(b, "", "", "old", july_18 - 1));
+    struct arena a = {0};
+    const struct price *kept = price_keep(p, &a);
+    price_book_free(b);
+    assert_int_equal(kept->more->tiers[1].output, 5000000);
+    assert_string_equal(kept->version, "v1");
+    arena_fini(&a);
+}
+
+/* As it is written; without a region; without a date: in this order. */
+static void names_that_are_near(void **state)
+{
+    struct price_book *b =
+        parse("{\"version\":\"v\",\"prices\":["
+              "{\"names\":[\"bedrock/anthropic.claude-x-v1:0\"],\"input\":\"1\",\"output\":\"1\"},"
+              "{\"names\":[\"bedrock/eu.anthropic.claude-x-v1:0\"],\"input\":\"2\",\"output\":\"2\"},"
+              "{\"names\":[\"claude-x\"],\"vendor\":\"anthropic\",\"input\":\"3\",\"output\":\"3\"},"
+              "{\"names\":[\"claude-x-20250929\"],\"vendor\":\"anthropic\",\"input\":\"4\",\"output\":\"4\"}]}");
+    static const struct {
+        const char *vendor, *model;
+        int64_t input; /* USD per million; 0 = unknown */
+    } cases[] = {
+        {"bedrock", "eu.anthropic.claude-x-v1:0", 2}, {"bedrock", "us.anthropic.claude-x-v1:0", 1},
+        {"bedrock", "anthropic.claude-x-v1:0", 1},    {"anthropic", "claude-x-20250929", 4},
+        {"anthropic", "claude-x-20251001", 3},        {"anthropic", "claude-x-2025-10-01", 3},
+        {"anthropic", "claude-x@20251001", 3},        {"anthropic", "claude-x-2025", 0},
+        {"anthropic", "claude-x-30251001", 0},        {"anthropic", "-20251001", 0},
+        {"reseller", "claude-x-20251001", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct price *p = price_find(b, "mine", cases[i].vendor, cases[i].model, july_18);
+        assert_int_equal(p == NULL ? 0 : p->input / 1000000, cases[i].input);
+    }
+    price_book_free(b);
+}
+
+#define HEAD "{\"version\":\"1\",\n\"prices\":["
 static void bad_books(void **state)
 {
-    static const char *const bad[] = {
-        "",
-        "{",
-        "[]",
-        "{\"version\":\"1\"}",
-        "{\"prices\":[]}",
-        "{\"version\":\"1\",\"prices\":[1]}",
-        "{\"version\":\"1\",\"prices\":[{\"names\":[],\"input\":\"1\"}]}",
-        "{\"version\":\"1\",\"prices\":[{\"names\":[\"m\"]}]}",
-        "{\"version\":\"1\",\"prices\":[{\"names\":[\"m\"],\"input\":1}]}",
-        "{\"version\":\"1\",\"prices\":[{\"names\":[\"m\"],\"input\":\"-1\"}]}",
-        "{\"version\":\"1\",\"prices\":[{\"names\":[\"m\"],\"input\":\"1e3\"}]}",
-        "{\"version\":\"1\",\"prices\":[{\"names\":[\"m\"],\"input\":\"1\",\"valid_until\":\"soon\"}]}",
+    static const struct {
+        const char *text, *why;
+    } bad[] = {
+        {"", "line 1: not well-formed JSON"},
+        {"{", "line 1: not well-formed JSON"},
+        {"{\"version\":\"1\",\n\"prices\":[}", "line 2: not well-formed JSON"},
+        {"[[[[[[[[[]]]]]]]]]", "nested too deeply"},
+        {"[]", "no version"},
+        {"{\"version\":\"1\"}", "no list of prices"},
+        {"{\"prices\":[]}", "no version"},
+        {"{\"version\":\"1\",\"prises\":[]}", "unknown member \"prises\""},
+        {HEAD "1]}", "not an object"},
+        {HEAD "{\"names\":[],\"input\":\"1\"}]}", "line 2: price 1: no names"},
+        {HEAD "{\"names\":[\"\"],\"input\":\"1\"}]}", "a name is not a text"},
+        {HEAD "\n{\"names\":[\"a\"],\"input\":\"1\"},\n{\"names\":[\"m\"]}]}",
+         "line 4: price 2 (m): neither an input nor an output rate"},
+        {HEAD "{\"names\":[\"m\"],\"input\":1}]}", "not decimal text"},
+        {HEAD "{\"names\":[\"m\"],\"input\":\"-1\"}]}", "not decimal text"},
+        {HEAD "{\"names\":[\"m\"],\"input\":\"1e3\"}]}", "not decimal text"},
+        {HEAD "{\"names\":[\"m\"],\"input\":\"0.0000001\"}]}", "not decimal text"},
+        {HEAD "{\"names\":[\"m\"],\"inptu\":\"1\",\"output\":\"1\"}]}", "unknown member \"inptu\""},
+        {HEAD "{\"names\":[\"m\"],\"input\":\"1\",\"valid_until\":\"soon\"}]}", "not written as 2026-08-31"},
+        {HEAD "{\"names\":[\"m\"],\"input\":\"1\",\"reasoning\":2}]}", "\"reasoning\""},
+        {HEAD "{\"names\":[\"m\"],\"input\":\"1\",\"request\":\"0.0000000000001\"}]}", "\"request\""},
+        {HEAD "{\"names\":[\"m\"],\"input\":\"1\",\"tiers\":{}}]}", "not a list"},
+        {HEAD "{\"names\":[\"m\"],\"input\":\"1\",\"tiers\":[{\"input\":\"1\"}]}]}", "no \"above\""},
+        {HEAD "{\"names\":[\"m\"],\"input\":\"1\",\"tiers\":[{\"above\":1,\"rate\":\"1\"}]}]}", "known members"},
+        {HEAD "{\"names\":[\"m\"],\"input\":\"1\",\"tiers\":[{\"above\":2},{\"above\":2}]}]}", "do not rise"},
+        {HEAD "{\"names\":[\"m\"],\"input\":\"1\",\"tiers\":[{\"above\":2,\"output\":\"x\"}]}]}", "rate of a tier"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct price_book *b = (struct price_book *)1;
-        const char *why = NULL;
-        assert_int_not_equal(price_book_parse(bytes_of(bad[i]), &b, &why), ERR_OK);
+        struct buf why = {0};
+        assert_int_not_equal(price_book_parse(bytes_of(bad[i].text), &b, &why), ERR_OK);
         assert_null(b);
-        assert_non_null(why);
+        if (strstr(buf_cstr(&why), bad[i].why) == NULL)
+            fail_msg("case %zu: \"%s\", not \"%s\"", i, buf_cstr(&why), bad[i].why);
+        buf_fini(&why);
     }
     assert_int_equal(mem_live(MEM_ARENA), 0);
 }
@@ -111,6 +202,8 @@ int main(void)
         cmocka_unit_test(published_comparison),
         cmocka_unit_test(introductory_price_ends),
         cmocka_unit_test(names_and_spans),
+        cmocka_unit_test(what_few_prices_have),
+        cmocka_unit_test(names_that_are_near),
         cmocka_unit_test(bad_books),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,7 +56,7 @@ static int setup(void **state)
     reg = registry_new();
     rng.state = 3;
     env = (struct relay_env){reg, &rng};
-    price = (struct price){1000000, 2000000, -1, -1, -1, "v1", ""};
+    price = (struct price){1000000, 2000000, -1, -1, -1, "v1", "", NULL};
     set_links(2);
     call = (struct call){.is_stream = true, .max_tokens = -1, .n = 1, .prompt_bytes = 400};
     directive = (struct directive){0};
