@@ -95,6 +95,7 @@ struct route_conf {
     uint32_t max_attempts, wait_retry_after_ms;
     struct failover_on failover_on;
     enum bad_event on_bad_event;
+    bool resume;
     struct breaker_conf breaker;
     uint32_t keepalive_sec; /* 0 = off */
     uint32_t keepalive_idle_stop_sec;

@@ -378,6 +378,7 @@ static void read_route(struct loader *l, struct route_conf *r, const struct laye
     r->wait_retry_after_ms = v->wait_retry_after_ms;
     r->failover_on = layer.failover_on;
     r->on_bad_event = (enum bad_event)v->on_bad_event;
+    r->resume = v->resume != 0;
     r->breaker = layer.breaker;
     r->keepalive_sec = v->keepalive_sec;
     r->keepalive_idle_stop_sec = v->keepalive_idle_stop_sec;

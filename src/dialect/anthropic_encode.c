@@ -39,6 +39,19 @@ static void init(struct encoder *e)
     transcript_init(&s->transcript);
     s->open = EVENT_OTHER;
     e->state = s;
+    if (!e->o.begun.is_on)
+        return;
+    s->is_started = true;
+    s->n_blocks = e->o.begun.n_blocks;
+    if (e->o.begun.is_text_open)
+        s->open = EVENT_TEXT;
+}
+
+static void begun(const struct encoder *e, struct encoder_begun *out)
+{
+    const struct anthropic_out *s = e->state;
+    out->n_blocks = s->n_blocks;
+    out->is_text_open = s->open == EVENT_TEXT;
 }
 
 static const char *stop_word(enum finish_reason r)
@@ -550,4 +563,4 @@ static void one_event(struct encoder *e, const struct event *ev, struct buf *out
         stream_event(e, ev, out);
 }
 
-const struct encoder_ops anthropic_encoder = {.init = init, .event = one_event, .end = end};
+const struct encoder_ops anthropic_encoder = {.init = init, .event = one_event, .end = end, .begun = begun};

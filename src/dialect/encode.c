@@ -28,3 +28,10 @@ void encoder_end(struct encoder *e, struct buf *out)
     RM_ASSERT(e->dialect != NULL);
     e->dialect->encoder->end(e, out);
 }
+
+void encoder_begun(const struct encoder *e, struct encoder_begun *out)
+{
+    RM_ASSERT(e->dialect != NULL && e->o.is_stream);
+    *out = (struct encoder_begun){.is_on = true};
+    e->dialect->encoder->begun(e, out);
+}

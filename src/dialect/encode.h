@@ -11,12 +11,21 @@
 
 struct dialect;
 
+/* What a client has of a stream that somebody else began: the encoder goes on with it. */
+struct encoder_begun {
+    bool is_on;
+    struct bytes id, model; /* as told at its beginning; "" = unknown */
+    unsigned n_blocks;      /* Messages: whole content blocks, the index of the next or the open one */
+    bool is_text_open;      /* Messages: a text block is open */
+};
+
 struct encoder_options {
     bool is_stream;
     bool wants_usage;   /* the client asked for the usage event (Chat) */
     struct bytes model; /* shown when the provider's answer names none: the target's model. Must outlive the encoder */
     int64_t created_wall_s;
-    uint64_t id_seed; /* makes ids where the provider gave none */
+    uint64_t id_seed;           /* makes ids where the provider gave none */
+    struct encoder_begun begun; /* streams; borrowed bytes outlive the encoder */
 };
 
 struct encoder {
@@ -30,6 +39,7 @@ struct encoder_ops {
     void (*init)(struct encoder *e);
     void (*event)(struct encoder *e, const struct event *ev, struct buf *out);
     void (*end)(struct encoder *e, struct buf *out);
+    void (*begun)(const struct encoder *e, struct encoder_begun *out);
 };
 
 void encoder_init(struct encoder *e, const struct dialect *client, const struct encoder_options *o);
@@ -40,6 +50,8 @@ void encoder_event(struct encoder *e, const struct event *ev, struct buf *out);
 /* The answer is whole. Stream: what is still owed (finish, usage if asked, [DONE] / message_delta, message_stop) – each
  * exactly once. Whole: the JSON body. */
 void encoder_end(struct encoder *e, struct buf *out);
+/* What the client has so far, for another encoder to go on with. Borrowed from the encoder. Only text was sent. */
+void encoder_begun(const struct encoder *e, struct encoder_begun *out);
 
 /* ---- errors, in the client's dialect ---- */
 

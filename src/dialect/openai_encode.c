@@ -32,6 +32,20 @@ static void init(struct encoder *e)
     struct openai_out *s = ARENA_NEW(&e->keep, struct openai_out);
     transcript_init(&s->transcript);
     e->state = s;
+    if (!e->o.begun.is_on)
+        return;
+    s->with_role = 1;
+    s->transcript.n_choices = 1;
+    s->has_head = e->o.begun.id.n > 0;
+    s->id = e->o.begun.id;
+    s->model = e->o.begun.model.n > 0 ? e->o.begun.model : e->o.model;
+}
+
+static void begun(const struct encoder *e, struct encoder_begun *out)
+{
+    const struct openai_out *s = e->state;
+    out->id = s->id;
+    out->model = s->model;
 }
 
 static const char *finish_word(enum finish_reason r)
@@ -454,4 +468,4 @@ static void one_event(struct encoder *e, const struct event *ev, struct buf *out
         stream_event(e, ev, out);
 }
 
-const struct encoder_ops openai_encoder = {.init = init, .event = one_event, .end = end};
+const struct encoder_ops openai_encoder = {.init = init, .event = one_event, .end = end, .begun = begun};

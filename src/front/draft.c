@@ -8,6 +8,8 @@
  * Before commit everything goes to `held`; after it RELAY lends the provider's bytes to the socket (no copy: they stay
  * valid until the flush), ENCODE writes to `held` and lends that.
  *
+ * Where another draft left a stream half done, this one ENCODEs the rest of it, whatever the dialect.
+ *
  * A provider can name a finish and fail all the same, and a failed answer must not look finished. So RELAY keeps the
  * events from a finish on in `waiting` until a token, the terminal marker or the end shows that it was meant (the
  * encoders do the same in their way). */
@@ -15,6 +17,7 @@
 #include "codec/sse.h"
 #include "dialect/collect.h"
 #include "front/reply.h"
+#include "front/shown.h"
 #include "front/visit.h"
 
 enum { EVENT_COST = 32 /* bytes that an event costs beside its text, roughly */ };
@@ -40,6 +43,8 @@ struct draft {
     struct buf further;   /* header lines of the provider's that go down */
     size_t n_lent;        /* bytes of `held` that the inbound has until the flush */
     struct encoder encoder;
+    struct encoder_begun begun; /* RELAY, with `shown`: what the client has; id and model are in `names` */
+    struct arena names;
     struct collecting *collecting; /* COLLECT, else NULL */
 };
 
@@ -75,6 +80,7 @@ void draft_free(struct draft *d)
     buf_fini(&d->held);
     buf_fini(&d->waiting);
     buf_fini(&d->further);
+    arena_fini(&d->names);
     mem_free(d);
 }
 
@@ -84,7 +90,8 @@ static struct encoder_options answer_options(const struct draft *d)
                                     .wants_usage = d->call->call.wants_usage,
                                     .model = bytes_of(d->o.model),
                                     .created_wall_s = d->o.wall_ms / 1000,
-                                    .id_seed = d->call->id};
+                                    .id_seed = d->call->id,
+                                    .begun = d->o.shown != NULL ? d->o.shown->begun : (struct encoder_begun){0}};
 }
 
 static void begin_encoding(struct draft *d)
@@ -107,7 +114,9 @@ static void begin_collecting(struct draft *d)
 static void settle_mode(struct draft *d, bool raw_is_stream)
 {
     bool is_same = d->call->dialect == d->o.target;
-    if (is_same && d->is_stream == raw_is_stream)
+    if (d->o.shown != NULL && d->o.shown->begun.is_on)
+        begin_encoding(d);
+    else if (is_same && d->is_stream == raw_is_stream)
         d->mode = d->is_stream ? MODE_RELAY : MODE_KEEP;
     else if (is_same && raw_is_stream)
         begin_collecting(d);
@@ -220,6 +229,33 @@ static size_t relay_raw(struct draft *d, const struct draft_input *in)
     return head.n + tail.n + end.n;
 }
 
+/* What another draft would have to know. Messages' blocks are counted by their events' types, as they stand in the
+ * JSON: a text that holds such a word has its quotes escaped. */
+static void note_begun(struct draft *d, const struct draft_input *in)
+{
+    for (size_t i = 0; i < in->n; i++) {
+        const struct event *e = &in->v[i];
+        if (e->kind != EVENT_START || d->begun.is_on)
+            continue;
+        d->begun = (struct encoder_begun){
+            .is_on = true, .id = arena_dup(&d->names, e->id), .model = arena_dup(&d->names, e->text)};
+    }
+    if (bytes_find(in->raw, BYTES("\"content_block_start\"")) != SIZE_MAX)
+        d->begun.is_text_open = true;
+    if (bytes_find(in->raw, BYTES("\"content_block_stop\"")) != SIZE_MAX) {
+        d->begun.is_text_open = false;
+        d->begun.n_blocks++;
+    }
+}
+
+void draft_leave(const struct draft *d)
+{
+    struct encoder_begun begun = d->begun;
+    if (d->mode == MODE_ENCODE)
+        encoder_begun(&d->encoder, &begun);
+    shown_begun(d->o.shown, &begun);
+}
+
 static size_t keep_raw(struct draft *d, const struct draft_input *in)
 {
     struct bytes raw = in->raw;
@@ -268,6 +304,8 @@ bool draft_put(struct draft *d, const struct draft_input *in, uint32_t *n_bytes)
         d->has_done = d->has_done || e->kind == EVENT_DONE;
         d->n_collected += EVENT_COST + e->text.n + e->id.n + e->name.n;
     }
+    if (d->mode == MODE_RELAY && d->o.shown != NULL)
+        note_begun(d, in);
     if (d->mode == MODE_RELAY)
         n = relay_raw(d, in);
     else if (d->mode == MODE_KEEP)

@@ -61,6 +61,7 @@ size_t front_n_conns(const struct front *f);
 /* ---- draft: one attempt's answer on its way to the client ---- */
 
 struct draft;
+struct shown; /* front/shown.h */
 struct draft_options {
     const struct dialect *target;
     bool upstream_is_stream;      /* asked; what really comes is told per output */
@@ -68,6 +69,8 @@ struct draft_options {
     size_t gate_bytes;            /* limits.gate_bytes */
     size_t body_bytes;            /* limits.body_bytes: of an answer that is collected */
     int64_t wall_ms;
+    struct shown *shown; /* the route resumes: noted by draft_leave, and gone on with where another draft left it. NULL
+                            = no */
 };
 /* Lives in memory of its own; freed by draft_free. */
 struct draft *draft_new(struct client_call *c, const struct draft_options *o);
@@ -94,6 +97,8 @@ void draft_flush(struct draft *d);
  * header of whole answers. */
 void draft_end(struct draft *d, const struct request_record *rec);
 unsigned draft_status(const struct draft *d);
+/* The attempt broke off after its commit, and another may go on: what the client has is noted in `shown`. */
+void draft_leave(const struct draft *d);
 
 /* ---- answers without a provider's output ---- */
 

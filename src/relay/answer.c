@@ -76,6 +76,8 @@ static enum outcome answer_nobody(struct relay *r, uint64_t now_us)
 
 enum outcome answer_exhausted(struct relay *r, uint64_t now_us)
 {
+    if (r->resume.is_going_on) /* never what somebody said who was to go on */
+        return answer_failure(r, &r->resume.broke, r->resume.broke_link, now_us);
     size_t n = next_n_candidates(r);
     if (n == 0)
         return r->has_last ? answer_failure(r, &r->last, r->last_link, now_us) : answer_nobody(r, now_us);

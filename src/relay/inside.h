@@ -18,6 +18,18 @@ enum request_state {
     REQUEST_OVER
 };
 
+/* An answer that broke off after its commit, and what may go on with it. */
+struct resume {
+    bool is_wanted;       /* by the route, and a client that streams one choice */
+    bool is_possible;     /* so far the client has plain text only, and not too much to keep */
+    bool is_going_on;     /* the stream broke off; whoever is tried now is to go on with it */
+    bool is_refused;      /* the link that is tried takes no prefilled answer */
+    uint64_t n_told;      /* bytes of text that the client has */
+    enum resume_way way;  /* of the attempt that is out */
+    struct failure broke; /* what the client is told if nobody can go on */
+    const struct link_conf *broke_link;
+};
+
 struct relay {
     struct relay_env env;
     struct relay_start start;
@@ -53,6 +65,8 @@ struct relay {
     const struct link_conf *last_link;
     const struct link_conf *context_failed; /* its context was too short: only larger windows from here */
     bool is_larger_known;                   /* … and they must be known to be larger */
+
+    struct resume resume;
 
     struct relay_answer answer;
     struct request_record record;
@@ -97,6 +111,19 @@ void next_same(struct relay *r, size_t place, bool is_fresh, uint64_t now_us);
 /* The pause is over: true = started again; false = the target was opened or taken meanwhile. */
 bool next_after_wait(struct relay *r, uint64_t now_us);
 size_t next_n_candidates(const struct relay *r);
+
+/* resume.c */
+void resume_init(struct relay *r);
+/* An event that the client gets. */
+void resume_see(struct relay *r, const struct event *ev);
+/* May a failure of this kind be gone on from (the attempt that is out serves)? */
+bool resume_can(const struct relay *r, const struct verdict *v);
+/* It broke off by `f`: from here on links are tried to go on with it, within the deadline counted anew. */
+void resume_begin(struct relay *r, const struct failure *f, uint64_t now_us);
+/* How the link at `place` is asked. */
+enum resume_way resume_way_of(const struct relay *r, size_t place);
+/* The attempt that is out complained of the prefilled answer: the same link is asked without it. */
+bool resume_is_refusal(const struct relay *r, const struct failure *f);
 
 /* relay.c */
 struct relay_action *relay_act(struct relay *r, enum relay_action_kind kind);

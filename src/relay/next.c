@@ -99,6 +99,7 @@ void next_same(struct relay *r, size_t place, bool is_fresh, uint64_t now_us)
     act->is_fresh = is_fresh;
     act->is_stream = a->is_stream;
     act->quirks = a->quirks;
+    act->resume = r->resume.way = resume_way_of(r, place);
     act->connect_timeout_ms = l->connect_timeout_ms;
     if (r->sm.state != REQUEST_TRYING)
         relay_move(r, REQUEST_TRYING);
@@ -116,7 +117,7 @@ bool next_go(struct relay *r, const struct pick *p, uint64_t now_us)
     r->trial = p->trial;
     r->link_start_us = 0;
     r->n_retries = 0;
-    r->was_waited = false;
+    r->was_waited = r->resume.is_refused = false;
     next_same(r, p->place, false, now_us);
     return true;
 }

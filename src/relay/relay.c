@@ -1,8 +1,9 @@
 /* How a request goes.
  *
  *   NEW -> ADMITTED -> RESERVED -> TRYING <-> WAITING
- *                         |          |  '------. |
- *                         |       SERVING      | |      (first token, or the whole answer of a non-streaming call)
+ *                         |         | ^ '------. |
+ *                         |       SERVING      | |      (first token, or the whole answer of a non-streaming call; back
+ *                         |          |         | |       when it breaks off and the route resumes)
  *                         '--------->'-> SETTLING -> OVER
  *
  * Four clocks, the first that is due wins, in this order: the deadline (until the commit), the attempt's own (budget,
@@ -25,7 +26,7 @@ static const struct sm_row rows[] = {
     [REQUEST_RESERVED] = {"reserved", SM_TO(REQUEST_TRYING) | SM_TO(REQUEST_SETTLING), false},
     [REQUEST_TRYING] = {"trying", SM_TO(REQUEST_WAITING) | SM_TO(REQUEST_SERVING) | SM_TO(REQUEST_SETTLING), false},
     [REQUEST_WAITING] = {"waiting", SM_TO(REQUEST_TRYING) | SM_TO(REQUEST_SETTLING), false},
-    [REQUEST_SERVING] = {"serving", SM_TO(REQUEST_SETTLING), false},
+    [REQUEST_SERVING] = {"serving", SM_TO(REQUEST_TRYING) /* resumed */ | SM_TO(REQUEST_SETTLING), false},
     [REQUEST_SETTLING] = {"settling", SM_TO(REQUEST_OVER), false},
     [REQUEST_OVER] = {"over", 0, true},
 };
@@ -116,7 +117,9 @@ static struct verdict judge(struct relay *r, const struct failure *f, uint64_t p
     };
     struct verdict v = verdict_of(&ask);
     if (r->sm.state == REQUEST_SERVING)
-        v.step = STEP_RETURN;
+        v.step = resume_can(r, &v) ? STEP_NEXT : STEP_RETURN;
+    else if (r->resume.is_going_on && v.step == STEP_RETURN)
+        v.step = STEP_NEXT; /* its own refusal is no answer to what the client has already */
     return v;
 }
 
@@ -163,6 +166,12 @@ static void fail(struct relay *r, const struct failure *f, bool is_neutral, uint
         return;
     }
     remember(r, &v, f);
+    if (resume_is_refusal(r, f)) {
+        trail_decide(r, "the same target without the prefilled answer", f);
+        r->resume.is_refused = true;
+        next_same(r, r->now.place, false, now);
+        return;
+    }
     if (v.step == STEP_RETRY) {
         health_owe(r, f);
         trail_decide(r, "retry on the same target", f);
@@ -174,6 +183,8 @@ static void fail(struct relay *r, const struct failure *f, bool is_neutral, uint
         trail_decide(r, "wait for the provider's hint", f);
         wait_for(r, now + (uint64_t)f->retry_after_ms * 1000, true);
     } else if (v.step == STEP_NEXT) {
+        if (r->sm.state == REQUEST_SERVING)
+            resume_begin(r, f, now);
         move_on(r, f, now);
     } else {
         return_failure(r, f, now);
@@ -288,7 +299,8 @@ static void commit(struct relay *r, uint64_t now)
     r->record.provider = a->record->provider;
     r->record.model = a->record->model;
     r->record.served_link = (int16_t)a->link->index;
-    r->record.ttft_us = a->record->ttft_us;
+    if (r->record.ttft_us < 0)
+        r->record.ttft_us = a->record->ttft_us;
     r->is_head_sent = true;
     relay_act(r, ACT_COMMIT)->n = a->n;
 }
@@ -315,8 +327,17 @@ static void on_first_token(struct relay *r, uint64_t now)
     a->record->ttft_us = (int64_t)(now - r->start.now_us);
     attempt_move(a, ATTEMPT_FLOWING);
     health_token(r, now);
-    if (r->start.call->is_stream)
+    if (r->start.call->is_stream && !r->resume.is_going_on)
         commit(r, now);
+}
+
+static void on_joined(struct relay *r, uint64_t now)
+{
+    RM_ASSERT(r->resume.is_going_on && r->sm.state == REQUEST_TRYING);
+    trail_decide(r, r->resume.way == RESUME_PREFILL ? "went on with the answer" : "repeated the answer and went on",
+                 NULL);
+    r->resume.is_going_on = false;
+    commit(r, now);
 }
 
 static void on_output(struct relay *r, const struct relay_event *ev)
@@ -336,6 +357,8 @@ static void on_output(struct relay *r, const struct relay_event *ev)
             usage_merge(&a->usage, &e->usage);
         if (e->is_token && !attempt_has_token(a))
             on_first_token(r, ev->now_us);
+        if (r->sm.state == REQUEST_SERVING)
+            resume_see(r, e);
     }
     attempt_feed(a, ev->now_us);
 }
@@ -343,6 +366,12 @@ static void on_output(struct relay *r, const struct relay_event *ev)
 static void on_ended(struct relay *r, uint64_t now)
 {
     struct attempt *a = &r->now;
+    if (r->resume.is_going_on) {
+        struct failure f;
+        failure_make(&f, OUTCOME_INCOMPATIBLE, "its answer ended before it met what was told");
+        fail(r, &f, true, now);
+        return;
+    }
     if (a->record->ttft_us < 0)
         a->record->ttft_us = (int64_t)(now - r->start.now_us);
     if (r->sm.state != REQUEST_SERVING)
@@ -385,6 +414,9 @@ static void on_attempt_event(struct relay *r, const struct relay_event *ev)
         return;
     case RELAY_OUTPUT:
         on_output(r, ev);
+        return;
+    case RELAY_JOINED:
+        on_joined(r, ev->now_us);
         return;
     case RELAY_ENDED:
         on_ended(r, ev->now_us);
@@ -509,6 +541,7 @@ struct relay *relay_new(struct arena *a, const struct relay_env *env, const stru
     if (start->directive && start->directive->deadline_ms != 0 && start->directive->deadline_ms < ms)
         ms = start->directive->deadline_ms;
     r->deadline_us = start->now_us + (uint64_t)ms * 1000;
+    resume_init(r);
     if (start->route->heartbeat_ms != 0 && start->call->is_stream)
         r->heartbeat_due_us = start->now_us + (uint64_t)start->route->heartbeat_ms * 1000;
     return r;

@@ -11,6 +11,10 @@
  *       | RELAY_ENDED(2) ----->  |
  *       | <------ ACT_END, ACT_RECORD
  *
+ * Where the route resumes, a stream that breaks off after its commit goes back to trying: the next link is started with
+ * a way to go on (ACT_START.resume), nothing of it is shown until RELAY_JOINED says that it met what the client has,
+ * and then its gate opens by a further ACT_COMMIT. If nobody can go on, the first failure is what the client is told.
+ *
  * Rules for the caller: after ACT_CANCEL(n) no event of attempt n may be fed any more (fed ones are ignored, and
  * counted). relay_wake_us() tells when RELAY_TIME must be fed at the latest; feeding it early is harmless. Actions are
  * carried out in order before the next event is fed. */
@@ -52,6 +56,7 @@ enum relay_event_kind {
     RELAY_REPLAYED,    /* n: a reused connection died before any response byte; the exchange goes on with a fresh one
                           (3.6a) */
     RELAY_OUTPUT,      /* n: one whole event of the answer: event, and bytes (as it goes to the client) */
+    RELAY_JOINED,      /* n, a resuming attempt: what comes from now on continues what the client has */
     RELAY_ENDED,       /* n: the answer is whole and well ended */
     RELAY_FAILED,      /* n: failure */
     RELAY_PAUSED,      /* n: we stopped reading (client is slow): idle time stands still */
@@ -76,6 +81,13 @@ struct relay_event {
     const char *why;                 /* UNBUILDABLE */
     bool is_stall;                   /* CLIENT_GONE */
     bool is_unacked; /* TIME: the running attempt is on a reused connection whose peer acknowledged nothing of it */
+};
+
+/* How an attempt goes on with an answer that broke off. The caller keeps the text that the client has. */
+enum resume_way {
+    RESUME_NONE,
+    RESUME_PREFILL, /* the text stands as the last message, the assistant's: the model is to continue it */
+    RESUME_RESTART  /* the same request again: it must repeat the text exactly, and goes on after it */
 };
 
 enum relay_action_kind {
@@ -108,6 +120,7 @@ struct relay_action {
     bool is_fresh;                     /* START */
     bool is_stream;                    /* START: ask upstream for a stream */
     uint8_t quirks;                    /* START */
+    enum resume_way resume;            /* START */
     uint32_t connect_timeout_ms;       /* START: the exchange enforces it (DNS, all addresses, TLS) */
     const struct relay_answer *answer; /* ANSWER, ERROR_IN_STREAM */
     const char *text;                  /* ALARM */

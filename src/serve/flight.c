@@ -10,6 +10,9 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "dialect/error.h"
+#include "dialect/prefill.h"
+#include "front/seam.h"
+#include "front/shown.h"
 #include "model/call.h"
 
 struct flight {
@@ -27,6 +30,8 @@ struct flight {
     struct reap reap;
     struct relay_event pending;
     bool has_pending, is_paused, is_over;
+    bool is_kept;       /* the route resumes, and the client streams: body and shown text are kept */
+    struct shown shown; /* is_kept */
     unsigned status;
     int64_t gateway_us;
 };
@@ -43,7 +48,9 @@ struct pilot {
     const char *adjusted;
     uint16_t n;
     bool is_closed, is_committed, is_paused;
-    bool is_sent; /* the request was wholly written: its body is not needed any more */
+    bool is_sent;    /* the request was wholly written: its body is not needed any more */
+    bool is_joining; /* it is to go on with an answer that broke off, and has not met it yet */
+    struct seam seam;
 };
 
 static void feed(struct flight *f, struct relay_event *ev);
@@ -76,6 +83,7 @@ static void close_pilot(struct pilot *p)
     if (p->draft != NULL)
         draft_free(p->draft);
     p->draft = NULL;
+    seam_fini(&p->seam);
     list_del(&p->node);
     loop_reap(p->flight->worker->loop, &p->reap);
 }
@@ -103,9 +111,33 @@ static void feed_failure(struct pilot *p, const struct failure *failure)
     feed(p->flight, &ev);
 }
 
+/* An event of the answer for the engine, and for the record of what the client has. */
+static void feed_event(struct pilot *p, struct relay_event *ev)
+{
+    struct flight *f = p->flight;
+    feed(f, ev);
+    if (f->is_kept && p->is_committed && ev->event->kind == EVENT_TEXT)
+        shown_text(&f->shown, ev->event->text);
+}
+
+/* Bytes that come too late are not to go out any more: the clocks have their say before the draft sees them. */
+static void feed_time_if_late(struct pilot *p)
+{
+    struct flight *f = p->flight;
+    uint64_t wake = relay_wake_us(f->relay);
+    if (wake == 0 || wake >= loop_now_us(f->worker->loop))
+        return;
+    struct relay_event ev = {.kind = RELAY_TIME, .now_us = loop_now_us(f->worker->loop)};
+    feed(f, &ev);
+}
+
 static void feed_output(struct pilot *p, const struct exchange_event *x)
 {
     static const struct event ping = {.kind = EVENT_PING};
+    if (p->flight->is_kept && p->is_committed)
+        feed_time_if_late(p);
+    if (p->is_closed)
+        return;
     struct draft_input in = {.raw = x->raw,
                              .raw_is_stream = x->raw_is_stream,
                              .is_dropped = x->is_dropped,
@@ -128,12 +160,98 @@ static void feed_output(struct pilot *p, const struct exchange_event *x)
     ev.bytes = n_bytes;
     for (size_t i = 0; i < x->n && !p->is_closed; i++) {
         ev.event = &x->v[i];
-        feed(p->flight, &ev);
+        feed_event(p, &ev);
         ev.bytes = 0;
     }
     if (x->n == 0) {
         ev.event = &ping;
         feed(p->flight, &ev);
+    }
+}
+
+/* ---- an attempt that is to go on with an answer that broke off ---- */
+
+static void put_one(struct pilot *p, const struct event *e)
+{
+    struct draft_input in = {.raw_is_stream = true, .v = e, .n = 1};
+    struct relay_event ev = event_of(p, RELAY_OUTPUT);
+    if (p->is_closed)
+        return;
+    (void)draft_put(p->draft, &in, &ev.bytes); /* committed or without text: no gate to run over */
+    ev.event = e;
+    feed_event(p, &ev);
+}
+
+static void join(struct pilot *p, struct bytes rest, size_t n_new)
+{
+    struct relay_event ev = event_of(p, RELAY_JOINED);
+    struct event more = {.kind = EVENT_TEXT, .is_token = true, .text = rest, .text_bytes = (uint32_t)n_new};
+    p->is_joining = false;
+    feed(p->flight, &ev);
+    if (rest.n > 0)
+        put_one(p, &more);
+}
+
+static void part(struct pilot *p)
+{
+    struct failure failure;
+    failure_make(&failure, OUTCOME_INCOMPATIBLE, "its answer does not repeat what was told");
+    close_exchange(p);
+    feed_failure(p, &failure);
+}
+
+static void join_text(struct pilot *p, const struct event *e)
+{
+    struct bytes rest;
+    enum seam_result r = seam_text(&p->seam, e->text, &rest);
+    size_t n_new = r != SEAM_JOINED ? 0 : rest.n < e->text.n ? rest.n : e->text.n;
+    struct event repeated = {
+        .kind = EVENT_PING, .is_token = e->is_token, .text_bytes = e->text_bytes - (uint32_t)n_new};
+    struct relay_event ev = event_of(p, RELAY_OUTPUT);
+    ev.event = &repeated;
+    feed(p->flight, &ev);
+    if (p->is_closed)
+        return;
+    if (r == SEAM_JOINED)
+        join(p, rest, n_new);
+    else if (r == SEAM_PARTED)
+        part(p);
+}
+
+static bool is_content(const struct event *e)
+{
+    return e->is_token || e->kind == EVENT_FINISH;
+}
+
+static void join_event(struct pilot *p, const struct event *e)
+{
+    struct bytes rest;
+    if (e->kind == EVENT_TEXT && e->text.n > 0) {
+        join_text(p, e);
+        return;
+    }
+    if (is_content(e)) {
+        if (seam_end(&p->seam, &rest) == SEAM_PARTED) {
+            part(p);
+            return;
+        }
+        join(p, rest, 0);
+    }
+    put_one(p, e);
+}
+
+static void feed_joining(struct pilot *p, const struct exchange_event *x)
+{
+    for (size_t i = 0; i < x->n && !p->is_closed; i++) {
+        if (x->v[i].kind == EVENT_ERROR) {
+            struct relay_event ev = event_of(p, RELAY_OUTPUT);
+            ev.event = &x->v[i];
+            feed(p->flight, &ev);
+        } else if (p->is_joining) {
+            join_event(p, &x->v[i]);
+        } else {
+            put_one(p, &x->v[i]);
+        }
     }
 }
 
@@ -150,6 +268,7 @@ static void feed_head(struct pilot *p, const struct exchange_event *x)
 static void feed_exchange_event(struct pilot *p, const struct exchange_event *x)
 {
     struct relay_event ev;
+    struct bytes rest;
     switch (x->kind) {
     case EXCHANGE_NOTHING:
     case EXCHANGE_FLUSH:
@@ -170,10 +289,17 @@ static void feed_exchange_event(struct pilot *p, const struct exchange_event *x)
         feed_head(p, x);
         return;
     case EXCHANGE_OUTPUT:
-        feed_output(p, x);
+        if (p->is_joining)
+            feed_joining(p, x);
+        else
+            feed_output(p, x);
         return;
     case EXCHANGE_ENDED:
         close_exchange(p);
+        if (p->is_joining && seam_end(&p->seam, &rest) == SEAM_JOINED)
+            join(p, rest, 0);
+        if (p->is_closed)
+            return;
         ev = event_of(p, RELAY_ENDED);
         break;
     case EXCHANGE_FAILED: {
@@ -260,7 +386,8 @@ static void open_exchange(struct pilot *p, const struct relay_action *a, const s
                                   .model = a->link->model,
                                   .gate_bytes = f->config->limits.gate_bytes,
                                   .body_bytes = f->config->limits.body_bytes,
-                                  .wall_ms = loop_wall_ms(f->worker->loop)};
+                                  .wall_ms = loop_wall_ms(f->worker->loop),
+                                  .shown = f->is_kept ? &f->shown : NULL};
     p->draft = draft_new(f->call, &draft);
     struct exchange_spec spec = {.provider = a->link->provider,
                                  .client = c->dialect,
@@ -280,6 +407,19 @@ static void open_exchange(struct pilot *p, const struct relay_action *a, const s
     p->exchange = exchange_open(f->worker->upstream, &spec);
 }
 
+/* The body that such an attempt is asked with. */
+static struct bytes prepare_joining(struct pilot *p, enum resume_way way)
+{
+    struct flight *f = p->flight;
+    struct bytes told = buf_bytes(&f->shown.text), given = seam_prefill(told), body = f->call->body;
+    bool is_prefilled =
+        way == RESUME_PREFILL && given.n > 0 &&
+        prefill_put(f->call->body, given, (unsigned)f->config->limits.json_depth, &p->arena, &body) == ERR_OK;
+    seam_init(&p->seam, told, is_prefilled);
+    p->is_joining = true;
+    return body;
+}
+
 static void start_attempt(struct flight *f, const struct relay_action *a)
 {
     struct client_call *c = f->call;
@@ -296,7 +436,8 @@ static void start_attempt(struct flight *f, const struct relay_action *a)
     struct buf adjusted = {0};
     struct pieces body;
     const char *why = "";
-    enum err e = dialect_build_body(c->dialect, target, c->body, &c->call, &profile,
+    struct bytes asked = a->resume == RESUME_NONE ? c->body : prepare_joining(p, a->resume);
+    enum err e = dialect_build_body(c->dialect, target, asked, &c->call, &profile,
                                     (unsigned)f->config->limits.json_depth, &p->arena, &body, &adjusted, &why);
     if (e != ERR_OK) {
         f->pending = event_of(p, RELAY_UNBUILDABLE);
@@ -314,14 +455,19 @@ static void start_attempt(struct flight *f, const struct relay_action *a)
 static void cancel_attempt(struct flight *f, uint16_t n)
 {
     struct pilot *p = pilot_by_n(f, n);
-    if (p != NULL)
-        close_pilot(p);
+    if (p == NULL)
+        return;
+    if (f->is_kept && p->is_committed && p->draft != NULL)
+        draft_leave(p->draft);
+    close_pilot(p);
 }
 
-/* A long stream need not hold the prompt it came from. */
+/* A long stream need not hold the prompt it came from, unless somebody else may have to go on with it. */
 static void let_go_of_body(struct pilot *p)
 {
     struct client_call *c = p->flight->call;
+    if (p->flight->is_kept)
+        return;
     struct buf body = inbound_take_body(c->inbound);
     c->body = (struct bytes){NULL, 0};
     buf_fini(&body);
@@ -396,6 +542,7 @@ static void release_flight(struct reap *r)
 {
     struct flight *f = RM_CONTAINER(r, struct flight, reap);
     config_unref(f->config);
+    shown_fini(&f->shown);
     arena_fini(&f->arena);
     mem_count(MEM_RELAY, -1);
     mem_free(f);
@@ -568,6 +715,8 @@ static struct flight *new_flight(struct worker *w, struct client_call *c)
     f->facts.model = arena_dup(&f->arena, c->call.model);
     f->facts.effort = arena_dup(&f->arena, c->call.effort);
     f->facts.state = arena_dup(&f->arena, c->call.state);
+    f->is_kept = c->route->resume && c->call.is_stream;
+    shown_init(&f->shown, &f->arena, f->config->limits.gate_bytes);
     list_put(&w->flights, &f->node);
     atomic_store_explicit(&w->stats.in_flight, w->stats.in_flight + 1, memory_order_relaxed);
     return f;

@@ -66,6 +66,7 @@ static void cast_link(struct world *w, struct link_conf *l, size_t at)
 
     l->supports.tools = chance(rng, 10) ? NO : UNSET;
     l->supports.stream_usage = chance(rng, 10) ? NO : UNSET;
+    l->supports.prefill = (enum tristate)rng_below(rng, 3);
 }
 
 static void cast_route(struct world *w, size_t at)
@@ -74,17 +75,20 @@ static void cast_route(struct world *w, size_t at)
     struct route_conf *r = &w->routes[at];
     *r = (struct route_conf){.model = at == 0 ? "main" : "side", .links = w->links[at], .index = (uint16_t)at};
     r->n_links = at == 0 ? 1 + rng_below(rng, WORLD_LINKS) : 1 + rng_below(rng, 2);
+    if (w->is_choppy && at == 0)
+        r->n_links = WORLD_LINKS;
     r->deadline_ms = ONE_OF(rng, 500, 1000, 3000, 8000);
     r->upstream_stream = (enum upstream_stream)rng_below(rng, 3);
     r->max_attempts = ONE_OF(rng, 1, 2, 4, 8, 8);
     r->wait_retry_after_ms = ONE_OF(rng, 0, 500);
     r->heartbeat_ms = ONE_OF(rng, 0, 0, 300);
+    r->resume = w->is_choppy || chance(rng, 40);
 
     r->failover_on.has_default = true;
     r->failover_on.outcomes[OUTCOME_AUTH_ERROR] = chance(rng, 20);
     r->breaker =
         (struct breaker_conf){.ratio_permille = 500, .ratio_min = 10, .window_ms = 30000, .cooldown_max_ms = 60000};
-    r->breaker.is_off = chance(rng, 10);
+    r->breaker.is_off = chance(rng, w->is_choppy ? 60 : 10);
     r->breaker.failures = ONE_OF(rng, 2, 5);
     r->breaker.cooldown_ms = ONE_OF(rng, 500, 5000);
 
@@ -124,6 +128,7 @@ static void cast_guest(struct world *w, size_t at, uint64_t arrive_us)
     g->call.is_stream = chance(rng, 70);
     g->call.has_tools = chance(rng, 15);
     g->call.n = chance(rng, 4) ? 2 : 1;
+    g->call.has_json_schema = chance(rng, 5);
     g->call.state = chance(rng, 4) ? BYTES("resp_1") : (struct bytes){NULL, 0};
     g->call.prompt_bytes = ONE_OF(rng, 0, 7, 400, 3640, 20000);
 
@@ -163,6 +168,8 @@ void cast_world(struct world *w)
     cast_providers(w);
     w->config = (struct config){
         .providers = w->providers, .n_providers = WORLD_PROVIDERS, .routes = w->routes, .n_routes = WORLD_ROUTES};
+    w->is_choppy = chance(&w->rng, 20);
+    w->config.limits.gate_bytes = ONE_OF(&w->rng, 60, 262144);
     for (size_t i = 0; i < WORLD_ROUTES; i++)
         cast_route(w, i);
     enum err e = plan_bind(w->registry, &w->config);

@@ -63,6 +63,7 @@ static void tokens(struct play *p, unsigned n, uint64_t first_us, uint64_t gap_m
         struct host_step *s = step(p, RELAY_OUTPUT, i == 0 ? first_us : span(p, gap_ms));
         s->is_token = true;
         s->text_bytes = 1 + dice(p, 40);
+        s->is_thought = dice(p, 12) == 0;
     }
 }
 
@@ -179,6 +180,10 @@ void host_play(struct world *w, const struct guest *g, const struct relay_action
     enum mood mood = mood_of(w, a->link);
     if (mood == MOOD_FLAKY)
         mood = (enum mood)dice(&p, MOOD_N);
+    if (w->is_choppy && dice(&p, 3) == 0) {
+        break_inside(&p);
+        return;
+    }
     switch (mood) {
     case MOOD_WELL:
         answer(&p, span(&p, 150), 100);

@@ -15,7 +15,7 @@ struct host_step {
     enum relay_event_kind kind;
     uint16_t status;
     int64_t connect_us;
-    bool is_token;
+    bool is_token, is_thought;
     uint32_t text_bytes;
     struct usage usage; /* output >= 0: a usage event */
     struct failure failure;
@@ -41,6 +41,13 @@ struct laws {
     uint64_t failure_us, failure_head_us;
     const struct link_conf *context_failed;
     bool is_larger_known;
+    /* An answer that broke off. */
+    bool is_resuming, is_untellable; /* the client has more than plain text */
+    bool is_refused;                 /* the link that is tried takes no prefilled answer */
+    uint64_t n_told;
+    unsigned n_joins;
+    enum resume_way way;
+    enum outcome broke;
     uint16_t n_seen; /* entries of the trail already judged */
     /* Before the event that is being judged. */
     uint64_t until[WORLD_LINKS];
@@ -64,6 +71,8 @@ struct guest { /* a request and its client */
     uint64_t armed_us;
     struct host_script script; /* of the attempt that is out */
     uint16_t script_n;
+    enum resume_way way; /* of that attempt */
+    unsigned join_in;    /* it meets what was told after so many tokens; 0 = it parts from it */
     struct laws laws;
 };
 
@@ -95,6 +104,7 @@ struct world {
     size_t n_queue, cap_queue;
     int target_holder[WORLD_ROUTES * WORLD_LINKS]; /* guest that holds the trial; -1 = nobody */
     bool is_sabotaged;                             /* the fault was planted */
+    bool is_choppy;                                /* many answers break off, and somebody is there to go on */
     unsigned n_events;
 };
 

@@ -120,6 +120,23 @@ static bool must_return(const struct guest *g)
     return l->has_failure && !l->is_later && is_stop_class(&l->failure) && !is_opted_in(g, &l->failure);
 }
 
+/* What the client has of the answer. */
+static void see_told(const struct world *w, struct laws *l, const struct event *e)
+{
+    l->n_told += e->text_bytes;
+    l->is_untellable |= e->kind == EVENT_REASONING || l->n_told > w->config.limits.gate_bytes;
+}
+
+static bool can_resume(const struct guest *g)
+{
+    return g->route->resume && g->call.is_stream && g->call.n == 1 && !g->laws.is_untellable;
+}
+
+static bool is_shown(const struct laws *l)
+{
+    return l->is_committed && !l->is_resuming;
+}
+
 static void see_output(struct laws *l, const struct guest *g, const struct relay_event *ev)
 {
     if (ev->event && ev->event->is_token)
@@ -139,6 +156,8 @@ void laws_event(struct world *w, struct guest *g, const struct relay_event *ev)
         return;
     case RELAY_OUTPUT:
         see_output(l, g, ev);
+        if (is_shown(l))
+            see_told(w, l, ev->event);
         return;
     case RELAY_FAILED:
         note_failure(l, ev->failure, ev->now_us);
@@ -195,11 +214,27 @@ static bool is_repair_lawful(const struct guest *g, uint64_t now)
            !(l->quirks & l->failure.quirk) && now == l->failure_us;
 }
 
+/* The link refused the prefilled answer, and is asked without. */
+static bool is_refusal_lawful(const struct guest *g, uint64_t now)
+{
+    const struct laws *l = &g->laws;
+    return l->is_resuming && l->way == RESUME_PREFILL && !l->is_cut && now == l->failure_us &&
+           l->failure.status == 400 && (l->failure.class == FAILURE_CLIENT || l->failure.class == FAILURE_COMPAT);
+}
+
+/* The attempt before it was let in, and it corrects that one. */
+static bool is_correction(const struct guest *g, uint64_t now)
+{
+    return is_repair_lawful(g, now) || is_refusal_lawful(g, now);
+}
+
 static void judge_same_link(struct world *w, struct guest *g)
 {
     struct laws *l = &g->laws;
     if (is_repair_lawful(g, w->now_us)) {
         w->result->n_repairs++;
+    } else if (is_refusal_lawful(g, w->now_us)) {
+        l->is_refused = true;
     } else if (is_wait_lawful(g, w->now_us)) {
         l->was_waited = true;
         l->link_start_us = 0;
@@ -217,13 +252,13 @@ static void judge_other_link(struct world *w, struct guest *g, size_t place)
     struct laws *l = &g->laws;
     LAW(!l->tried[place], "a link was started twice");
     LAW(l->n_started == 0 || place > l->place || is_sole(g), "the chain was walked backwards");
-    LAW(!must_return(g), "a failure of the client's kind moved on to another provider");
+    LAW(l->is_resuming || !must_return(g), "a failure of the client's kind moved on to another provider");
     LAW(!is_window_refused(g, place), "a link whose window is not known to be larger was asked");
     l->is_later |= l->is_link_fault;
     l->is_link_fault = false;
     l->link_start_us = 0;
     l->n_retries = 0;
-    l->was_waited = false;
+    l->was_waited = l->is_refused = false;
 }
 
 static size_t holder_slot(const struct link_conf *l)
@@ -240,9 +275,9 @@ static void judge_health(struct world *w, struct guest *g, size_t place, bool is
         return;
     const struct link_conf *link = g->chain[place];
     bool is_holder = w->target_holder[holder_slot(link)] == (int)g->index;
-    LAW(l->until[place] == 0 || is_holder || (is_same && (l->was_waited || is_repair_lawful(g, w->now_us))),
+    LAW(l->until[place] == 0 || is_holder || (is_same && (l->was_waited || is_correction(g, w->now_us))),
         "a request started on an open target");
-    if (l->state[place] == HEALTH_OPEN && !is_holder && !is_repair_lawful(g, w->now_us))
+    if (l->state[place] == HEALTH_OPEN && !is_holder && !is_correction(g, w->now_us))
         LAW(registry_state(w->registry, link->target_id, w->now_us) == HEALTH_TRIAL ||
                 registry_credential_state(w->registry, link->provider->credential_id, w->now_us) == HEALTH_TRIAL,
             "an open target was passed without taking the trial");
@@ -258,13 +293,23 @@ static void set_budget(const struct guest *g, struct laws *l, const struct relay
         l->link_start_us = l->start_us;
 }
 
+static void judge_way(struct world *w, struct guest *g, const struct relay_action *a)
+{
+    struct laws *l = &g->laws;
+    bool takes_prefill =
+        a->link->supports.prefill == YES && !l->is_refused && !g->call.has_json_schema && l->n_told > 0;
+    enum resume_way way = takes_prefill ? RESUME_PREFILL : RESUME_RESTART;
+    LAW(a->resume == (l->is_resuming ? way : RESUME_NONE), "an attempt was asked in the wrong way to go on");
+    l->way = a->resume;
+}
+
 static void judge_start(struct world *w, struct guest *g, const struct relay_action *a)
 {
     struct laws *l = &g->laws;
     size_t place = place_of(g, a->link);
     LAW(place != SIZE_MAX, "a link outside the chain was started");
     LAW(l->open_n == 0, "an attempt was started while another was out");
-    LAW(!l->is_committed, "an attempt was started after the commit");
+    LAW(!is_shown(l), "an attempt was started after the commit");
     LAW(l->n_started < g->route->max_attempts, "more than max_attempts");
     LAW(w->now_us < g->deadline_us, "an attempt was started past the deadline");
     if (place == SIZE_MAX)
@@ -280,6 +325,7 @@ static void judge_start(struct world *w, struct guest *g, const struct relay_act
     else
         judge_other_link(w, g, place);
     judge_health(w, g, place, is_same);
+    judge_way(w, g, a);
     l->tried[place] = true;
     l->place = place;
     l->open_n = a->n;
@@ -299,7 +345,7 @@ static void judge_cut(struct world *w, struct guest *g)
 {
     struct laws *l = &g->laws;
     uint64_t now = w->now_us;
-    bool is_deadline = !l->is_committed && now == g->deadline_us;
+    bool is_deadline = !is_shown(l) && now == g->deadline_us;
     bool is_idle = l->has_token && l->paused_us == 0 && now == l->idle_due_us;
     bool is_budget = !l->has_token && !l->is_overtime && now == l->link_start_us + l->budget_us;
     LAW(is_deadline || is_idle || is_budget, "an attempt was cut at a time that is none of its limits");
@@ -317,14 +363,20 @@ static void judge_cancel(struct world *w, struct guest *g, const struct relay_ev
     if (ev->kind == RELAY_TIME)
         judge_cut(w, g);
     else
-        LAW((ev->kind == RELAY_FAILED && ev->n == a->n) || ev->kind == RELAY_CLIENT_GONE || ev->kind == RELAY_DRAIN,
+        LAW((ev->kind == RELAY_FAILED && ev->n == a->n) || ev->kind == RELAY_CLIENT_GONE || ev->kind == RELAY_DRAIN ||
+                (ev->kind == RELAY_ENDED && ev->n == a->n && l->is_resuming),
             "an attempt was cancelled for no reason");
     if (l->has_failure && ev->kind != RELAY_CLIENT_GONE && ev->kind != RELAY_DRAIN) {
-        if (l->failure.class == FAILURE_CONTEXT && !l->is_committed) {
+        if (l->failure.class == FAILURE_CONTEXT && !is_shown(l)) {
             l->context_failed = g->chain[l->place];
             l->is_larger_known = !l->is_later;
         }
         l->is_link_fault |= is_own_fault(&l->failure);
+        if (is_shown(l) && can_resume(g)) {
+            l->is_resuming = true;
+            l->broke = l->failure.outcome;
+            g->deadline_us = w->now_us + (uint64_t)g->route->deadline_ms * 1000;
+        }
     }
     l->open_n = 0;
 }
@@ -332,12 +384,21 @@ static void judge_cancel(struct world *w, struct guest *g, const struct relay_ev
 static void judge_commit(struct world *w, struct guest *g, const struct relay_event *ev, const struct relay_action *a)
 {
     struct laws *l = &g->laws;
+    if (l->is_resuming && ev->kind == RELAY_JOINED) {
+        LAW(l->open_n == a->n && ev->n == a->n, "the commit is not of the attempt that is out");
+        l->is_resuming = false;
+        l->n_joins++;
+        w->result->n_joins++;
+        return;
+    }
     LAW(!l->is_committed, "committed twice");
     LAW(l->open_n == a->n && ev->n == a->n, "the commit is not of the attempt that is out");
     bool is_token = ev->kind == RELAY_OUTPUT && ev->event && ev->event->is_token && g->call.is_stream;
     LAW(is_token || ev->kind == RELAY_ENDED, "committed without a first token or a whole answer");
     LAW(w->now_us <= g->deadline_us, "committed past the deadline");
     l->is_committed = l->is_head_sent = true;
+    if (ev->kind == RELAY_OUTPUT)
+        see_told(w, l, ev->event);
 }
 
 /* ---- the end of a request ---- */
@@ -355,12 +416,14 @@ static bool is_excused(const struct world *w, const struct guest *g, size_t plac
 }
 
 /* A failure needs an excuse. */
-static void judge_failure(struct world *w, struct guest *g, const struct relay_event *ev)
+static void judge_failure(struct world *w, struct guest *g, const struct relay_event *ev, const struct relay_answer *a)
 {
     struct laws *l = &g->laws;
-    if (l->is_committed || ev->kind == RELAY_DRAIN || ev->kind == RELAY_CLIENT_GONE)
+    if (is_shown(l) || ev->kind == RELAY_DRAIN || ev->kind == RELAY_CLIENT_GONE)
         return;
-    if (w->now_us >= g->deadline_us || l->n_started >= g->route->max_attempts || must_return(g))
+    LAW(!l->is_resuming || (a != NULL && a->failure.outcome == l->broke),
+        "the client is not told why its answer broke off");
+    if (w->now_us >= g->deadline_us || l->n_started >= g->route->max_attempts || (!l->is_resuming && must_return(g)))
         return;
     for (size_t i = 0; i < g->n_chain; i++)
         LAW(is_excused(w, g, i), "a failure without an excuse: a link was neither tried nor rightly skipped");
@@ -404,8 +467,8 @@ static void judge_record(struct world *w, struct guest *g)
     }
     LAW(rec->cost_nusd == cost && rec->waste_nusd == waste, "the request's cost is not the sum of its attempts'");
     LAW(rec->n_started == n_started && n_started == l->n_started, "started attempts are miscounted");
-    LAW(n_served == l->is_committed && (rec->served_link >= 0) == l->is_committed,
-        "the client's bytes are not from one attempt");
+    LAW(n_served == l->is_committed + l->n_joins && (rec->served_link >= 0) == l->is_committed,
+        "the client's bytes are not from one attempt, or from those that met");
     LAW(rec->outcome != OUTCOME_NONE, "a request was recorded without an outcome");
     w->result->n_ok += rec->outcome == OUTCOME_OK;
     w->result->n_cancelled += rec->outcome == OUTCOME_CLIENT_CANCELLED;
@@ -429,18 +492,18 @@ void laws_action(struct world *w, struct guest *g, const struct relay_event *ev,
         judge_commit(w, g, ev, a);
         return;
     case ACT_HEARTBEAT:
-        LAW(!l->is_committed && g->route->heartbeat_ms != 0 && g->call.is_stream, "a heartbeat out of place");
+        LAW(!is_shown(l) && g->route->heartbeat_ms != 0 && g->call.is_stream, "a heartbeat out of place");
         l->is_head_sent = true;
         return;
     case ACT_END:
-        LAW(l->is_committed && ev->kind == RELAY_ENDED && ev->n == l->open_n, "an end without a whole answer");
+        LAW(is_shown(l) && ev->kind == RELAY_ENDED && ev->n == l->open_n, "an end without a whole answer");
         l->open_n = 0;
         l->is_over = true;
         return;
     case ACT_ANSWER:
     case ACT_ERROR_IN_STREAM:
         LAW(l->is_head_sent == (a->kind == ACT_ERROR_IN_STREAM), "an error told in the wrong place");
-        judge_failure(w, g, ev);
+        judge_failure(w, g, ev, a->answer);
         w->result->n_in_stream += a->kind == ACT_ERROR_IN_STREAM;
         l->is_over = true;
         return;
@@ -503,7 +566,7 @@ void laws_after(struct world *w, struct guest *g, const struct relay_event *ev)
     LAW(l->is_over == l->is_recorded, "the end and the record came apart");
     if (l->is_over)
         return;
-    LAW(l->is_committed || now < g->deadline_us || (now == g->deadline_us && ev->kind != RELAY_TIME),
+    LAW(is_shown(l) || now < g->deadline_us || (now == g->deadline_us && ev->kind != RELAY_TIME),
         "a request outlived its deadline");
     if (l->open_n == 0)
         return;

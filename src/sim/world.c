@@ -12,10 +12,10 @@ enum { EVENTS_MAX = 200000 };
 
 const char *sabotage_name(enum sabotage s)
 {
-    static const char *const names[SABOTAGE_N] = {"none",          "give_up_early", "forget_link",   "double_commit",
-                                                  "early_commit",  "no_cancel",     "double_record", "lose_record",
-                                                  "retry_timeout", "late_cut",      "no_time",       "ignore_health",
-                                                  "wrong_sum",     "hide_waste",    "answer_after"};
+    static const char *const names[SABOTAGE_N] = {
+        "none",          "give_up_early", "forget_link",   "double_commit", "early_commit", "no_cancel",
+        "double_record", "lose_record",   "retry_timeout", "late_cut",      "no_time",      "ignore_health",
+        "wrong_sum",     "hide_waste",    "answer_after",  "join_early",    "wrong_error",  "no_resume"};
     RM_ASSERT((unsigned)s < SABOTAGE_N);
     return names[s];
 }
@@ -205,6 +205,23 @@ static bool spoil(struct world *w, struct guest *g, const struct relay_event *ev
             return false;
         memmove(acts->v, acts->v + 1, --acts->n * sizeof acts->v[0]);
         return true;
+    case SABOTAGE_JOIN_EARLY:
+        if (ev->kind == RELAY_OUTPUT && ev->event->is_token && g->laws.is_resuming && acts->n == 0)
+            add_action(acts, (struct relay_action){.kind = ACT_COMMIT, .n = ev->n});
+        return acts->n > 0 && ev->kind == RELAY_OUTPUT && g->laws.is_resuming;
+    case SABOTAGE_WRONG_ERROR:
+        a = find_action(acts, ACT_ERROR_IN_STREAM);
+        if (a == NULL || !g->laws.is_resuming || g->laws.failure.outcome == a->answer->failure.outcome)
+            return false;
+        ((struct relay_answer *)a->answer)->failure = g->laws.failure;
+        return true;
+    case SABOTAGE_NO_RESUME:
+        a = find_action(acts, ACT_START);
+        if (a == NULL || a->resume == RESUME_NONE || g->laws.is_resuming)
+            return false;
+        *a = (struct relay_action){.kind = ACT_ERROR_IN_STREAM, .answer = a->answer};
+        add_action(acts, (struct relay_action){.kind = ACT_RECORD});
+        return true;
     case SABOTAGE_ANSWER_AFTER:
         if (find_action(acts, ACT_END) != NULL)
             acts->v[acts->n - 1] = (struct relay_action){.kind = ACT_ANSWER};
@@ -218,9 +235,9 @@ static bool spoil(struct world *w, struct guest *g, const struct relay_event *ev
 
 static const char *event_name(enum relay_event_kind k)
 {
-    static const char *const names[] = {"start",    "time",        "connected",   "sent",   "head",
-                                        "replayed", "output",      "ended",       "failed", "paused",
-                                        "resumed",  "client gone", "unbuildable", "drain"};
+    static const char *const names[] = {"start",    "time",    "connected",   "sent",        "head",
+                                        "replayed", "output",  "joined",      "ended",       "failed",
+                                        "paused",   "resumed", "client gone", "unbuildable", "drain"};
     return names[k];
 }
 
@@ -235,6 +252,8 @@ static void start_script(struct world *w, struct guest *g, const struct relay_ac
 {
     g->script_n = a->n;
     g->script.n = 0;
+    g->way = a->resume;
+    g->join_in = a->resume == RESUME_NONE ? 0 : (unsigned)rng_below(&w->rng, 4);
     if (g->unbuildable & (UINT32_C(1) << a->link->index))
         return;
     host_play(w, g, a, &g->script);
@@ -252,8 +271,11 @@ static void carry_out(struct world *w, struct guest *g, const struct relay_actio
 {
     world_hash(w, ((uint64_t)a->kind << 32) | a->n);
     if (a->kind == ACT_START)
-        world_tell(w, "#%zu   -> START %u on link %u (%s/%s)%s", g->index, a->n, a->link->index,
-                   a->link->provider->name, a->link->model, a->is_stream ? "" : ", not as a stream");
+        world_tell(w, "#%zu   -> START %u on link %u (%s/%s)%s%s", g->index, a->n, a->link->index,
+                   a->link->provider->name, a->link->model, a->is_stream ? "" : ", not as a stream",
+                   a->resume == RESUME_NONE      ? ""
+                   : a->resume == RESUME_PREFILL ? ", prefilled"
+                                                 : ", to repeat");
     else
         world_tell(w, "#%zu   -> %s %u", g->index, action_name(a->kind), a->n);
     if (a->kind == ACT_START)
@@ -301,6 +323,26 @@ static void feed(struct world *w, struct guest *g, struct relay_event ev)
     arm(w, g);
 }
 
+/* A resuming attempt gave a token: it meets what the client has, or parts from it, or neither yet. */
+static void do_joining(struct world *w, struct guest *g, uint16_t n)
+{
+    struct event more = {.kind = EVENT_TEXT, .is_token = true, .text_bytes = 3};
+    struct relay_event ev = {.kind = RELAY_JOINED, .now_us = w->now_us, .n = n};
+    struct failure parted;
+    if (g->join_in == 0) {
+        failure_make(&parted, OUTCOME_INCOMPATIBLE, "scripted");
+        ev.kind = RELAY_FAILED;
+        ev.failure = &parted;
+        feed(w, g, ev);
+    } else if (--g->join_in == 0) {
+        g->way = RESUME_NONE;
+        feed(w, g, ev);
+        ev.kind = RELAY_OUTPUT;
+        ev.event = &more;
+        feed(w, g, ev);
+    }
+}
+
 static void do_step(struct world *w, struct guest *g, const struct thing *t)
 {
     if (g->script_n != t->n || t->n == 0)
@@ -312,7 +354,9 @@ static void do_step(struct world *w, struct guest *g, const struct thing *t)
         return;
     }
     const struct host_step *s = &g->script.v[t->step];
-    struct event e = {.kind = s->usage.output >= 0 ? EVENT_USAGE : EVENT_TEXT,
+    struct event e = {.kind = s->usage.output >= 0 ? EVENT_USAGE
+                              : s->is_thought      ? EVENT_REASONING
+                                                   : EVENT_TEXT,
                       .is_token = s->is_token,
                       .text_bytes = s->text_bytes,
                       .usage = s->usage};
@@ -330,6 +374,8 @@ static void do_step(struct world *w, struct guest *g, const struct thing *t)
     if (s->kind == RELAY_FAILED)
         ev.failure = &failure;
     feed(w, g, ev);
+    if (s->is_token && g->way != RESUME_NONE && g->script_n == t->n)
+        do_joining(w, g, t->n);
 }
 
 static void do_arrive(struct world *w, struct guest *g)

@@ -30,6 +30,7 @@ static void add_up(const struct world_result *r)
     total.n_overtimes += r->n_overtimes;
     total.n_skips += r->n_skips;
     total.n_in_stream += r->n_in_stream;
+    total.n_joins += r->n_joins;
 }
 
 static bool run_seed(uint64_t seed, enum sabotage sabotage, struct world_result *r)
@@ -54,10 +55,10 @@ static int run_range(const struct options *o, enum sabotage sabotage)
         return 0;
     }
     printf("%llu seeds: %u requests, %u ok, %u failed, %u cancelled; %u attempts, %u retries, %u repairs, %u waits, %u "
-           "trials, %u overtimes, %u skips, %u told in-stream\n",
+           "trials, %u overtimes, %u skips, %u told in-stream, %u resumed\n",
            (unsigned long long)o->n_seeds, total.n_requests, total.n_ok, total.n_failed, total.n_cancelled,
            total.n_attempts, total.n_retries, total.n_repairs, total.n_waits, total.n_trials, total.n_overtimes,
-           total.n_skips, total.n_in_stream);
+           total.n_skips, total.n_in_stream, total.n_joins);
     return 0;
 }
 

@@ -863,6 +863,99 @@ static void test_unknown_price(void **state)
     assert_string_equal(entry(1)->price_version, "v1");
 }
 
+/* ---- going on with an answer that broke off ---- */
+
+static void begin_resuming(enum tristate prefill)
+{
+    set_links(3);
+    route.resume = true;
+    config.limits.gate_bytes = 1000;
+    for (size_t i = 0; i < 3; i++)
+        links[i].supports.prefill = prefill;
+    begin("START 1>0");
+    sent(5 * MS, 1);
+    at(10 * MS, RELAY_HEAD, 1, "");
+    assert_int_equal(start.resume, RESUME_NONE);
+    token(20 * MS, 1, "COMMIT 1");
+}
+
+static void test_resume_restarts_on_the_next_link(void **state)
+{
+    begin_resuming(UNSET);
+    failed(50 * MS, 1, FAILURE_FAULT, 0, "CANCEL 1, START 2>1");
+    assert_int_equal(start.resume, RESUME_RESTART);
+    wakes_at((50 + 2000) * MS);
+    sent(60 * MS, 2);
+    at(70 * MS, RELAY_HEAD, 2, "");
+    token(80 * MS, 2, ""); /* may be what the client has */
+    at(90 * MS, RELAY_JOINED, 2, "COMMIT 2");
+    token(90 * MS, 2, "");
+    at(100 * MS, RELAY_ENDED, 2, "END 2, RECORD");
+    outcome_is(OUTCOME_OK);
+    assert_true(entry(0)->is_served && entry(1)->is_served);
+    assert_true(entry(0)->in_stream && entry(0)->cost_nusd > 0);
+    assert_int_equal(relay_record(r)->waste_nusd, 0);
+    assert_int_equal(relay_record(r)->ttft_us, 20 * MS);
+    assert_int_equal(relay_record(r)->served_link, 1);
+}
+
+static void test_resume_counts_the_deadline_anew(void **state)
+{
+    begin_resuming(UNSET);
+    route.deadline_ms = 10000;
+    for (uint64_t ms = 900; ms < 30000; ms += 900)
+        token(ms * MS, 1, "");
+    failed(30000 * MS, 1, FAILURE_FAULT, 0, "CANCEL 1, START 2>1");
+    time_is(32000 * MS, "CANCEL 2, START 3>2"); /* its budget */
+    time_is(34000 * MS, "");                    /* nobody is left: it goes on */
+    wakes_at(40000 * MS);
+    time_is(40000 * MS, "CANCEL 3, INSTREAM, RECORD");
+    outcome_is(OUTCOME_SERVER_ERROR);
+    assert_int_equal(answer.failure.outcome, OUTCOME_SERVER_ERROR);
+}
+
+static void test_resume_by_prefill_and_its_refusal(void **state)
+{
+    begin_resuming(YES);
+    failed(50 * MS, 1, FAILURE_FAULT, 0, "CANCEL 1, START 2>1");
+    assert_int_equal(start.resume, RESUME_PREFILL);
+    failed(60 * MS, 2, FAILURE_COMPAT, 400, "CANCEL 2, START 3>1");
+    assert_int_equal(start.resume, RESUME_RESTART);
+    failed(70 * MS, 3, FAILURE_CLIENT, 400, "CANCEL 3, START 4>2"); /* its own refusal is no answer */
+    assert_int_equal(start.resume, RESUME_PREFILL);
+    failed(80 * MS, 4, FAILURE_OVERLOAD, 503, "CANCEL 4, INSTREAM, RECORD");
+    assert_int_equal(answer.failure.outcome, OUTCOME_SERVER_ERROR);
+    outcome_is(OUTCOME_SERVER_ERROR);
+    assert_true(relay_record(r)->waste_nusd >= 0 && !entry(1)->is_served);
+}
+
+static void test_resume_an_end_that_meets_nothing(void **state)
+{
+    begin_resuming(UNSET);
+    failed(50 * MS, 1, FAILURE_FAULT, 0, "CANCEL 1, START 2>1");
+    token(60 * MS, 2, "");
+    at(70 * MS, RELAY_ENDED, 2, "CANCEL 2, START 3>2");
+    entry_is(1, OUTCOME_INCOMPATIBLE);
+    assert_true(entry(1)->waste_nusd > 0);
+}
+
+/* Each is told at once, as if the route did not resume. */
+static void test_resume_has_its_limits(void **state)
+{
+    static const struct event untold[] = {{.kind = EVENT_TOOL_START, .is_token = true},
+                                          {.kind = EVENT_REASONING, .is_token = true, .text_bytes = 1},
+                                          {.kind = EVENT_FINISH},
+                                          {.kind = EVENT_TEXT, .is_token = true, .text_bytes = 992}};
+    for (size_t i = 0; i < RM_COUNTOF(untold); i++) {
+        begin_resuming(YES);
+        feed((struct relay_event){.kind = RELAY_OUTPUT, .now_us = T0 + 30 * MS, .n = 1, .event = &untold[i]}, "");
+        failed(50 * MS, 1, FAILURE_FAULT, 0, "CANCEL 1, INSTREAM, RECORD");
+    }
+    call.n = 2;
+    begin_resuming(YES);
+    failed(50 * MS, 1, FAILURE_FAULT, 0, "CANCEL 1, INSTREAM, RECORD");
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 int main(void)
 {
@@ -921,6 +1014,11 @@ int main(void)
         TEST(test_failure_at_the_deadline),
         TEST(test_repair_past_the_budget),
         TEST(test_unknown_price),
+        TEST(test_resume_restarts_on_the_next_link),
+        TEST(test_resume_counts_the_deadline_anew),
+        TEST(test_resume_by_prefill_and_its_refusal),
+        TEST(test_resume_an_end_that_meets_nothing),
+        TEST(test_resume_has_its_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
