@@ -153,6 +153,7 @@ enum err config_load_file(const char *path, struct config_faults *faults, struct
                                        .getenv = look_up_variable,
                                        .arg = &around,
                                        .price = look_up_price,
+                                       .wall_ms = around.wall_ms,
                                        .vendor_from_host = vendor_from_host,
                                        .is_world_readable = is_world_readable};
     enum err err = config_parse(buf_bytes(&text), path, &known, read_small_file, out, faults);

@@ -116,6 +116,12 @@ struct client_key {
     unsigned char sha256[32];
 };
 
+/* A price of the file's own, by "provider/model" or "model". */
+struct named_price {
+    const char *name;
+    const struct price *price;
+};
+
 struct config {
     struct arena arena;   /* owns everything below */
     struct config *whole; /* of a core's handle: the snapshot it shows; NULL = this is the snapshot */
@@ -139,6 +145,9 @@ struct config {
     size_t n_providers;
     struct route_conf *routes;
     size_t n_routes;
+    struct named_price *prices; /* in the order of the file */
+    size_t n_prices;
+    const char *price_file;            /* "" = none */
     void (*on_free)(struct config *c); /* set by whoever filled `tls`; may be NULL */
 };
 
@@ -166,6 +175,7 @@ struct config_known {
     void *arg;
     const struct price *(*price)(const char *provider, const char *vendor, const char *model,
                                  void *arg);             /* the price book */
+    int64_t wall_ms;                                     /* the day whose prices of `price_file` hold; ms since 1970 */
     struct bytes (*vendor_from_host)(struct bytes host); /* for the price book; NULL = vendors are as configured */
     bool (*is_world_readable)(const char *path);         /* of an api_key_file; NULL = not asked */
 };

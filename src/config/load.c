@@ -3,6 +3,7 @@
 #include "config/address.h"
 #include "config/loader.h"
 #include "config/substitute.h"
+#include "price/price.h"
 
 enum { WORKERS_MAX = 4, SHA256_BYTES = 32 };
 
@@ -204,7 +205,7 @@ static void read_file_section(struct loader *l, const struct node *root)
     check_listen(l, root);
     read_admin(l);
     read_limits(l);
-    tariff_load(l);
+    tariff_load(l, root);
     provider_load(l);
     route_load(l);
     advice_tariff(l);
@@ -240,6 +241,7 @@ enum err config_parse(struct bytes text, const char *path, const struct config_k
         node_scrub(root);
     }
     arena_fini(&l.scratch);
+    price_book_free(l.book);
     fault_sort(faults);
     if (faults->n_errors > 0) {
         config_unref(l.config);

@@ -18,6 +18,7 @@ struct loader {
     const struct node **price_nodes;    /* entries of `prices` … */
     struct price *prices;               /* … and their rates */
     bool *price_is_used;
+    struct price_book *book; /* of `price_file`; NULL = none */
     size_t n_prices;
 };
 
@@ -32,9 +33,10 @@ const char *loader_provider_hint(struct loader *l, struct bytes name);
 
 /* The sections; each fills its part of l->config. */
 void provider_load(struct loader *l);
-void tariff_load(struct loader *l);
+void tariff_load(struct loader *l, const struct node *root);
 void route_load(struct loader *l);
-/* The price of a target: the file's `prices`, then the book. In the snapshot's arena; NULL = unknown. */
+/* The price of a target: the file's `prices`, then `price_file`, then the book that is known. In the snapshot's arena;
+ * NULL = unknown. */
 const struct price *tariff_find(struct loader *l, const struct provider_conf *p, const char *model);
 /* Warnings about what is allowed and unwise. */
 void advice_provider(struct loader *l, const struct provider_conf *p, const struct node *at);

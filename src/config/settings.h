@@ -61,6 +61,7 @@ struct file_values {
     uint32_t ledger_flush_ms;
     const char *access_log;
     uint32_t drain_timeout_ms, resolver;
+    const char *price_file;
     const struct node *client_keys, *prices, *limits, *providers, *defaults, *routes;
 };
 struct admin_values {

@@ -1,4 +1,5 @@
-/* prices: rates of the user's own, by "provider/model" or "model"; they go before the price book. */
+/* prices: rates of the user's own, by "provider/model" or "model"; they go before the book of `price_file`, and that
+ * one before the built-in book. */
 #include "config/loader.h"
 #include "price/price.h"
 
@@ -16,23 +17,46 @@ static void read_rates(struct loader *l, const struct node *item, struct price *
         fault_error(&l->log, place_of_key(item), "the price of \"%s\" has no \"output\"", key);
 }
 
-void tariff_load(struct loader *l)
+static void read_own(struct loader *l, const struct node *map)
 {
-    const struct node *map = l->file.prices;
-    if (map == NULL)
-        return;
-    if (map->n > TARIFFS_MAX) {
-        fault_error(&l->log, place_of(map), "more than 10000 prices");
-        return;
-    }
+    struct config *c = l->config;
     l->price_nodes = ARENA_ARRAY(&l->scratch, const struct node *, map->n);
-    l->prices = ARENA_ARRAY(&l->config->arena, struct price, map->n);
+    l->prices = ARENA_ARRAY(&c->arena, struct price, map->n);
     l->price_is_used = ARENA_ARRAY(&l->scratch, bool, map->n);
+    c->prices = ARENA_ARRAY(&c->arena, struct named_price, map->n);
     NODE_EACH(map, item)
     {
         read_rates(l, item, &l->prices[l->n_prices]);
+        c->prices[c->n_prices++] = (struct named_price){arena_dup(&c->arena, item->key).p, &l->prices[l->n_prices]};
         l->price_nodes[l->n_prices++] = item;
     }
+}
+
+static void read_book(struct loader *l, const struct node *root)
+{
+    struct arena reading = {0};
+    struct bytes content;
+    struct buf why = {0};
+    const struct node *at = node_get(root, "price_file");
+    l->config->price_file = loader_path(l, l->file.price_file);
+    if (l->read_file == NULL || l->read_file(l->config->price_file, &reading, &content) != ERR_OK)
+        fault_error(&l->log, place_of(at), "\"price_file\": \"%s\" cannot be read", fault_quote(&l->log, at->raw));
+    else if (price_book_parse(content, &l->book, &why) != ERR_OK)
+        fault_error(&l->log, place_of(at), "\"price_file\": %s", fault_quote(&l->log, buf_bytes(&why)));
+    buf_fini(&why);
+    arena_fini(&reading);
+}
+
+void tariff_load(struct loader *l, const struct node *root)
+{
+    const struct node *map = l->file.prices;
+    l->config->price_file = "";
+    if (map != NULL && map->n > TARIFFS_MAX)
+        fault_error(&l->log, place_of(map), "more than 10000 prices");
+    else if (map != NULL)
+        read_own(l, map);
+    if (l->file.price_file != NULL && l->file.price_file[0] != '\0')
+        read_book(l, root);
 }
 
 static const struct price *find_own(struct loader *l, struct bytes name)
@@ -52,11 +76,15 @@ const struct price *tariff_find(struct loader *l, const struct provider_conf *p,
     const struct price *own = find_own(l, long_name);
     if (own == NULL)
         own = find_own(l, bytes_of(model));
-    if (own != NULL || l->known->price == NULL)
+    if (own != NULL)
         return own;
     const char *vendor = p->vendor;
     if (vendor[0] == '\0' && l->known->vendor_from_host != NULL)
         vendor = arena_dup(&l->scratch, l->known->vendor_from_host(bytes_of(p->url.host))).p;
-    const struct price *book = l->known->price(p->name, vendor, model, l->known->arg);
+    const struct price *book = NULL;
+    if (l->book != NULL)
+        book = price_find(l->book, p->name, vendor, model, l->known->wall_ms);
+    if (book == NULL && l->known->price != NULL)
+        book = l->known->price(p->name, vendor, model, l->known->arg);
     return book == NULL ? NULL : price_keep(book, &l->config->arena); /* the book may go before the snapshot does */
 }

@@ -261,7 +261,7 @@ static void tell_entry(struct reading *r, size_t i, yyjson_val *o, const char *w
     struct bytes name = json_tree_bytes(yyjson_arr_get_first(yyjson_obj_get(o, "names")));
     buf_printf(r->why, "line %u: price %zu", line_of(r->text, i), i + 1);
     if (name.n > 0)
-        buf_printf(r->why, " (%.*s)", (int)(name.n > 80 ? 80 : name.n), name.p);
+        buf_printf(r->why, " (%.*s)", (int)(name.n > 40 ? 40 : name.n), name.p);
     buf_printf(r->why, ": %s", why);
 }
 

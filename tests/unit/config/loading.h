@@ -44,7 +44,13 @@ static inline enum err loading_read(const char *path, struct arena *a, struct by
                                            {"/etc/rm/open.txt", "sk-open\r\n"},
                                            {"/etc/rm/empty.txt", "\n"},
                                            {"/etc/rm/two.txt", "sk-a\nsk-b\n"},
-                                           {"/etc/rm/ca.pem", "certificates"}};
+                                           {"/etc/rm/ca.pem", "certificates"},
+                                           {"/etc/rm/bad.json", "{\"version\":\"v\",\"prices\":[\n{}]}"},
+                                           {"/etc/rm/mine.json",
+                                            "{\"version\":\"mine-1\",\"prices\":["
+                                            "{\"names\":[\"together/dear\"],\"input\":\"3\",\"output\":\"4\","
+                                            "\"valid_from\":\"2026-07-18\",\"tiers\":[{\"above\":9,\"input\":\"7\"}]},"
+                                            "{\"names\":[\"own\"],\"input\":\"8\",\"output\":\"9\"}]}"}};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         if (strcmp(path, files[i][0]) == 0) {
             *out = arena_dup(a, bytes_of(files[i][1]));
@@ -73,6 +79,7 @@ static inline struct loading load_text(const char *text)
                                        .memory_bytes = UINT64_C(8) << 30,
                                        .getenv = loading_getenv,
                                        .price = loading_price,
+                                       .wall_ms = INT64_C(1784332800000), /* 2026-07-18 */
                                        .vendor_from_host = loading_vendor,
                                        .is_world_readable = loading_is_open};
     struct loading l = {0};

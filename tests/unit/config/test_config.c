@@ -341,6 +341,30 @@ static void listeners_and_keys(void **state)
     loading_fini(&l);
 }
 
+/* The file's own prices, then the file's book, then the built-in one. */
+static void prices_in_order(void **state)
+{
+    struct loading l =
+        load_text("price_file: mine.json\n"
+                  "prices: {own: {input: 1, output: 2}, t/other: {input: 5, output: 6}}\n"
+                  "providers: {t: {dialect: openai, base_url: 'https://api.together.xyz/v1', api_key: k}}\n"
+                  "routes: [{model: a, chain: [{provider: t, model: own}, {provider: t, model: dear},\n"
+                  "  {provider: t, model: cheap}, {provider: t, model: other}, {provider: t, model: no}]}]\n");
+    assert_int_equal(l.err, ERR_OK);
+    const struct link_conf *links = l.c->routes[0].links;
+    assert_string_equal(links[0].price->version, "config");
+    assert_string_equal(links[1].price->version, "mine-1");
+    assert_int_equal(links[1].price->more->tiers[0].input, 7000000);
+    assert_string_equal(links[2].price->version, "book-1");
+    assert_int_equal(links[3].price->input, 5000000);
+    assert_null(links[4].price);
+    assert_string_equal(l.c->price_file, "/etc/rm/mine.json");
+    assert_int_equal(l.c->n_prices, 2);
+    assert_string_equal(l.c->prices[1].name, "t/other");
+    assert_ptr_equal(l.c->prices[1].price, links[3].price);
+    loading_fini(&l);
+}
+
 static void restart_diff(void **state)
 {
     struct loading a = load_text(WITH(ROUTE));
@@ -388,19 +412,13 @@ static void counted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(seed_route_in_json),
-        cmocka_unit_test(design_yaml),
-        cmocka_unit_test(defaults_of_the_file),
-        cmocka_unit_test(defaults_of_a_route),
-        cmocka_unit_test(default_failover_set),
-        cmocka_unit_test(precedence),
-        cmocka_unit_test(scalars_by_the_table),
-        cmocka_unit_test(whole_link),
-        cmocka_unit_test(whole_provider),
-        cmocka_unit_test(variables_are_not_read_again),
-        cmocka_unit_test(listeners_and_keys),
-        cmocka_unit_test(restart_diff),
-        cmocka_unit_test(counted),
+        cmocka_unit_test(seed_route_in_json),   cmocka_unit_test(design_yaml),
+        cmocka_unit_test(defaults_of_the_file), cmocka_unit_test(defaults_of_a_route),
+        cmocka_unit_test(default_failover_set), cmocka_unit_test(precedence),
+        cmocka_unit_test(scalars_by_the_table), cmocka_unit_test(whole_link),
+        cmocka_unit_test(whole_provider),       cmocka_unit_test(variables_are_not_read_again),
+        cmocka_unit_test(listeners_and_keys),   cmocka_unit_test(prices_in_order),
+        cmocka_unit_test(restart_diff),         cmocka_unit_test(counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

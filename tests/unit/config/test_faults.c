@@ -106,6 +106,9 @@ static void wrong_types_and_ranges(void **state)
     expect_fault("prices: {m: {input: -1, output: 1}}\n" WITH(ROUTE), "\"input\" is \"-1\"");
     expect_fault("prices: {m: {input: 1}}\n" WITH(ROUTE), "the price of \"m\" has no \"output\"");
     expect_fault("prices: {m: 1}\n" WITH(ROUTE), "a price is text; expected a map");
+    expect_fault("price_file: none.json\n" WITH(ROUTE), ":1:13: error: \"price_file\": \"none.json\" cannot be read");
+    expect_fault("price_file: bad.json\n" WITH(ROUTE),
+                 ":1:13: error: \"price_file\": line 2: price 1: neither an input nor an output rate");
     expect_fault("routes: {}\n" WITH(""), "\"routes\" is a map; expected [route]");
     expect_fault("ledger: postgres:x\n" WITH(ROUTE), "\"ledger\" is not sqlite:PATH or off");
 }
