@@ -112,6 +112,7 @@ static void plan_provider(struct chance *c, struct provider *p)
         is_luck(c, 85) ? CONNECTING_WORKS : (enum connecting)between(c, CONNECTING_REFUSED, CONNECTING_SILENT);
     p->is_hasty = is_luck(c, 15);
     p->pieces = is_luck(c, 70) ? &c->rng : NULL;
+    p->is_deterministic = c->is_deterministic;
 }
 
 /* ---- the plan: routes ---- */
@@ -130,6 +131,8 @@ static const char *plan_routes(struct chance *c)
                PICK(c, streams), is_luck(c, 30) ? "skip" : "fail");
     if (is_luck(c, 25))
         buf_printf(out, ", heartbeat_ms: %u", (unsigned)between(c, 20, 200));
+    if (is_luck(c, c->is_deterministic ? 80 : 20))
+        buf_puts(out, ", resume: on");
     if (c->has_keepalive)
         buf_printf(out, ", keepalive_sec: %u, keepalive_idle_stop_sec: 20", (unsigned)between(c, 1, 10));
     buf_puts(out, " }");
@@ -286,6 +289,7 @@ static void plan(struct chance *c, uint64_t seed)
     *c = (struct chance){.rng = {.state = seed * UINT64_C(0x9e3779b97f4a7c15)}};
     (void)buf_reserve(&c->text, TEXT_BYTES);
     c->has_keepalive = is_luck(c, 25);
+    c->is_deterministic = is_luck(c, 40);
     struct world_options o = {.story = "chance",
                               .routes = plan_routes(c),
                               .more = is_luck(c, 15) ? "limits: { client_stall_ms: 2000, gate_bytes: 1024 }"
@@ -378,8 +382,8 @@ static void tell(const struct chance *c)
                    (long long)row->attempts[k].total_us);
         printf("\n");
     }
-    printf("%u answers, %u ok, %u not; %u cut short; %u guests left\n", c->seen.n_answers, c->seen.n_ok,
-           c->seen.n_errors, c->seen.n_partial, c->seen.n_left);
+    printf("%u answers, %u ok, %u not, %u resumed; %u cut short; %u guests left\n", c->seen.n_answers, c->seen.n_ok,
+           c->seen.n_errors, c->seen.n_resumed, c->seen.n_partial, c->seen.n_left);
 }
 
 /* Returns the story's hash. */

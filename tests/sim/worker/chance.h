@@ -31,9 +31,10 @@ struct chance {
     size_t n_guests;
     struct buf text; /* scripts and routes, NUL-separated */
     bool has_keepalive, is_drained, is_cut;
+    bool is_deterministic;                /* every provider says the same */
     uint64_t drain_us, cut_us, reload_us; /* 0 = never */
     struct {
-        unsigned n_answers, n_ok, n_errors, n_partial, n_left;
+        unsigned n_answers, n_ok, n_errors, n_partial, n_left, n_resumed;
     } seen;
 };
 

@@ -94,6 +94,14 @@ static const struct row_attempt *served(const struct row *row)
     return NULL;
 }
 
+static unsigned n_served(const struct row *row)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < row->n_attempts; i++)
+        n += row->attempts[i].is_served;
+    return n;
+}
+
 static unsigned said(struct chance *c, struct marks m)
 {
     return c->world.providers[m.provider - 'a'].n_said[m.request];
@@ -101,8 +109,10 @@ static unsigned said(struct chance *c, struct marks m)
 
 static void check_tokens(struct chance *c, const struct row *row, struct marks m, bool is_ok)
 {
-    LAW(c, !m.is_mixed);
-    if (m.n == 0)
+    LAW(c, !m.is_mixed); /* nothing doubled, nothing missing, whoever went on */
+    c->seen.n_resumed += n_served(row) > 1;
+    LAW(c, c->is_deterministic || n_served(row) <= 1);
+    if (m.n == 0 || c->is_deterministic)
         return;
     const struct row_attempt *a = served(row);
     LAW(c, a != NULL && a->provider[0] == m.provider);

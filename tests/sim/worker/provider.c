@@ -65,7 +65,8 @@ static void put_chunk(struct peer *p, struct bytes text)
 
 static void put_mark(struct peer *p, struct buf *out)
 {
-    buf_printf(out, "~%s.%u.%u~", p->provider->name, p->request, p->n_tokens++);
+    bool is_same = p->provider->is_deterministic;
+    buf_printf(out, "~%s.%u.%u~", is_same ? "s" : p->provider->name, is_same ? 1 : p->request, p->n_tokens++);
     p->provider->n_said[p->request] = p->n_tokens;
 }
 

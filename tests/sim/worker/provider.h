@@ -11,7 +11,8 @@
  *     fin  rst            the end of the connection
  *     deaf  listen        stop reading, and go on
  *
- * A token carries ~name.request.number~, so that it can be told which answer it was part of. */
+ * A token carries ~name.request.number~, so that it can be told which answer it was part of; a deterministic provider's
+ * carries ~s.1.number~, the same whoever says it. */
 #ifndef RM_TESTS_PROVIDER_H
 #define RM_TESTS_PROVIDER_H
 
@@ -30,6 +31,7 @@ struct provider {
     enum connecting connecting;
     uint64_t connect_us;
     size_t pipe_bytes;
+    bool is_deterministic;
     bool is_hasty; /* it answers as soon as it has a request's head */
     const char *scripts[SCRIPTS_MAX];
     size_t n_scripts;

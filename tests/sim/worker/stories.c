@@ -11,6 +11,8 @@
 #define ANSWER "head role token token finish usage done end"
 #define TWO_LINKS "  - { model: m, order: [a, b], ttft_budget_ms: 100, idle_timeout_ms: 1000, retries: 0 }"
 
+#define RESUMING "  - { model: m, order: [a, b], ttft_budget_ms: 100, idle_timeout_ms: 1000, retries: 0, resume: on }"
+
 static const char in_stream_error[] = "data: {\"error\":";
 
 static struct peer *peer_a(struct world *w)
@@ -738,6 +740,89 @@ static void anthropic_client_over_both_dialects(struct world *w)
     check_runs_dry(w, c);
 }
 
+/* ---- resuming ---- */
+
+static void be_deterministic(struct world *w)
+{
+    w->providers[0].is_deterministic = w->providers[1].is_deterministic = true;
+}
+
+static void check_three_tokens(struct world *w, const struct client *c)
+{
+    CHECK(w, client_is_answered(c, 200));
+    CHECK(w, client_count(c, "~s.1.") == 3 && client_has(c, "~s.1.2~"));
+    CHECK(w, client_count(c, "[DONE]") == 1 && client_count(c, "\"finish_reason\":\"stop\"") == 1);
+    CHECK(w, world_row(w, 0)->outcome == OUTCOME_OK && world_row(w, 0)->n_attempts == 2);
+    CHECK(w, world_row(w, 0)->attempts[0].is_served && world_row(w, 0)->attempts[1].is_served);
+}
+
+static void resumed_where_it_broke_off(struct world *w)
+{
+    be_deterministic(w);
+    world_script(w, 0, "head role token token +4ms fin");
+    world_script(w, 1, "+1ms head role token +1ms token +1ms token finish usage done end");
+    struct client *c = ask_at_once(w, ASK_STREAM);
+    CHECK(w, client_count(c, "~s.1.") == 2);
+    world_run_to(w, 6 * MS);
+    CHECK(w, client_count(c, "~s.1.") == 2 && w->providers[1].n_requests == 1);
+    world_run_to(w, 7 * MS);
+    check_three_tokens(w, c);
+    check_runs_dry(w, c);
+}
+
+static void resumed_byte_by_byte(struct world *w)
+{
+    be_deterministic(w);
+    w->providers[0].pipe_bytes = w->providers[1].pipe_bytes = 1;
+    world_script(w, 0, "head role token token fin");
+    world_script(w, 1, "head role token token token finish usage done end");
+    struct client *c = ask_at_once(w, ASK_STREAM);
+    world_run_to(w, 100 * MS);
+    check_three_tokens(w, c);
+    check_runs_dry(w, c);
+}
+
+/* The idle time is over, and in that very turn a token comes: it is not shown, for the next link will say it. */
+static void late_bytes_are_not_told_twice(struct world *w)
+{
+    be_deterministic(w);
+    world_script(w, 0, "head role token token +1s +1us token finish usage done end");
+    world_script(w, 1, "head role token token token finish usage done end");
+    struct client *c = ask_at_once(w, ASK_STREAM);
+    world_run_to(w, 2 * SEC);
+    check_three_tokens(w, c);
+    CHECK(w, world_row(w, 0)->attempts[0].outcome == OUTCOME_IDLE_TIMEOUT);
+    check_runs_dry(w, c);
+}
+
+static void leaving_while_it_is_resumed(struct world *w)
+{
+    be_deterministic(w);
+    world_script(w, 0, "head role token token +4ms fin");
+    world_script(w, 1, "head role token +20ms token token finish usage done end");
+    struct client *c = ask_at_once(w, ASK_STREAM);
+    world_run_to(w, 10 * MS);
+    client_close(c, false);
+    world_settle(w);
+    CHECK(w, world_row(w, 0)->outcome == OUTCOME_CLIENT_CANCELLED);
+    CHECK(w, world_peer(w, 1, 0)->was_closed && !world_row(w, 0)->attempts[1].is_served);
+    check_runs_dry(w, c);
+}
+
+/* Each says something of its own. */
+static void nobody_goes_on(struct world *w)
+{
+    world_script(w, 0, "head role token token +4ms fin");
+    world_script(w, 1, ANSWER);
+    struct client *c = ask_at_once(w, ASK_STREAM);
+    world_run_to(w, 100 * MS);
+    CHECK(w, client_is_answered(c, 200) && client_count(c, in_stream_error) == 1 && !client_has(c, "[DONE]"));
+    CHECK(w, client_count(c, "~a.1.") == 2 && !client_has(c, "~b."));
+    CHECK(w, world_row(w, 0)->outcome == OUTCOME_STREAM_ERROR);
+    CHECK(w, world_row(w, 0)->attempts[1].outcome == OUTCOME_INCOMPATIBLE);
+    check_runs_dry(w, c);
+}
+
 /* ---- all of them ---- */
 
 #define KEEPALIVE(more) "  - { model: m, order: [a, b], ttft_budget_ms: 100, retries: 0, keepalive_sec: 10" more " }"
@@ -797,6 +882,11 @@ static const struct {
      "  - { model: m, order: [a, b], ttft_budget_ms: 100, retries: 0, heartbeat_ms: 30 }", 0},
     {STORY(heartbeat_then_all_red_is_told_in_stream),
      "  - { model: m, order: [a, b], ttft_budget_ms: 100, retries: 0, heartbeat_ms: 30 }", 0},
+    {STORY(resumed_where_it_broke_off), RESUMING, 0},
+    {STORY(resumed_byte_by_byte), RESUMING, 0},
+    {STORY(late_bytes_are_not_told_twice), RESUMING, 0},
+    {STORY(leaving_while_it_is_resumed), RESUMING, 0},
+    {STORY(nobody_goes_on), RESUMING, 0},
     {STORY(anthropic_client_over_both_dialects), "  - { model: m, order: [c, b], ttft_budget_ms: 100, retries: 0 }", 0},
 #undef STORY
 };
