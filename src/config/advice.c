@@ -115,8 +115,15 @@ static void warn_budget(struct loader *l, const struct route_conf *r, size_t i, 
                       link->ttft_budget_ms, i + 1, r->model, r->deadline_ms);
 }
 
+static void warn_resume(struct loader *l, const struct route_conf *r, struct place at)
+{
+    if (r->resume && r->n_links < 2)
+        fault_warning(&l->log, at, "\"resume\" of \"%s\" does nothing: there is no second link to go on", r->model);
+}
+
 void advice_route(struct loader *l, const struct route_conf *r, const struct node *at, const struct node *const *items)
 {
+    warn_resume(l, r, place_of(at));
     for (size_t i = 0; i < r->n_links; i++) {
         struct place link = place_of(items[i]);
         if (link.line < at->line) /* the list stands in `defaults` */

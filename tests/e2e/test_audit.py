@@ -599,7 +599,8 @@ def check(tmp_path, conf):
     ("one host", {"a": {}, "b": {}}, {"order": ["a", "b"]}, "one host"),
     ("dearer", {"a": {}, "b": {"base_url": "http://other.test/v1"}}, {"chain": [{"provider": "a", "model": "cheap"}, {"provider": "b", "model": "dear"}]}, "dearer"),
     ("keepalive", {"a": {}, "b": {"base_url": "http://other.test/v1"}}, {"order": ["a", "b"], "keepalive_sec": 30}, "no known price"),
-    ("reasoning", {"a": {}}, {"chain": [{"provider": "a", "model": "o3-mini"}], "ttft_budget_ms": 900}, "reasons")])
+    ("reasoning", {"a": {}}, {"chain": [{"provider": "a", "model": "o3-mini"}], "ttft_budget_ms": 900}, "reasons"),
+    ("resume", {"a": {}}, {"order": ["a"], "resume": "on"}, "no second link")])
 def test_check_warns(tmp_path, what, providers, route, word):
     prices = {"cheap": {"input": "1", "output": "1"}, "dear": {"input": "2", "output": "2"}} if what == "dearer" else {}
     full = {n: {"dialect": "openai", "base_url": "http://host.test/v1", "api_key": "k", **p} for n, p in providers.items()}

@@ -71,7 +71,7 @@ static void not_built_yet(void **state)
     expect_fault(IN_ROUTE("ttft_budget_mode: shadow"), "\"ttft_budget_mode\" is not built yet");
     expect_fault(IN_ROUTE("ttft_budget_ms: auto"), "\"ttft_budget_ms: auto\" is not built yet");
     expect_fault(IN_LINK("ttft_budget_ms: auto"), "\"ttft_budget_ms: auto\" is not built yet");
-    expect_fault(IN_ROUTE("resume: on"), "");
+    expect_fault(IN_ROUTE("resume: on"), "there is no second link to go on");
     expect_fault(IN_ROUTE("resume: maybe"), "resume");
     expect_fault(IN_ROUTE("resume: off"), "");
     expect_fault(PROVIDER("proxy: 'http://p'"), "\"proxy\" is not built yet");
