@@ -1,0 +1,411 @@
+/* ringmain bench: what users feel while a provider fails, against the direct path as control. */
+#include "cmd/bench.h"
+#include "cmd/cmd.h"
+#include "lab/report.h"
+
+#include <getopt.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+static void usage(FILE *to)
+{
+    fputs(
+        "usage: ringmain bench [options]\n"
+        "       ringmain bench faults [options]      the sixteen faults of a public failover test\n"
+        "\n"
+        "Starts pretend providers and the gateway, sends streamed chat calls past it and through it while providers "
+        "fail,\n"
+        "and tells what users felt, what it cost, and how sure that is. docs/bench.md has the method.\n"
+        "\n"
+        "  --quick               small: under 40 s\n"
+        "  --concurrency N       requests at once (200)\n"
+        "  --requests N          a phase and round (three times the concurrency)\n"
+        "  --rate R              open loop: R requests a second, due at fixed times; latency counts from then\n"
+        "  --repeat N            rounds (6)\n"
+        "  --every T             from the start of a round to the next: 90s, 30m, 8h\n"
+        "  --resume-file FILE    rounds are kept there, and earlier ones are taken in\n"
+        "  --budget-ms N         first-token budget (2000)\n"
+        "  --seed N              of chances and intervals (1)\n"
+        "  --phases A,B,…        only these; --phases help lists them\n"
+        "  --no-outage           without the timeline of an outage\n"
+        "  --expect 'FIGURE<=N'  exit 1 unless it holds; < <= > >=; may stand often; --expect help lists figures\n"
+        "  --json FILE|-         the result as JSON\n"
+        "  --html FILE           the report, one page that loads nothing\n"
+        "  --keep                keep configs and logs of the run\n"
+        "  -h, --help            this text\n"
+        "\n"
+        "Exit: 0 done, 1 failed or an expectation does not hold, 2 usage, 130 Ctrl-C (what there is is written, marked "
+        "partial).\n",
+        to);
+}
+
+/* ---- options ---- */
+
+enum option_id {
+    OPTION_QUICK = 256,
+    OPTION_CONCURRENCY,
+    OPTION_REQUESTS,
+    OPTION_RATE,
+    OPTION_REPEAT,
+    OPTION_EVERY,
+    OPTION_RESUME,
+    OPTION_BUDGET,
+    OPTION_SEED,
+    OPTION_PHASES,
+    OPTION_NO_OUTAGE,
+    OPTION_EXPECT,
+    OPTION_JSON,
+    OPTION_HTML,
+    OPTION_KEEP
+};
+
+static const struct option options[] = {{"quick", no_argument, NULL, OPTION_QUICK},
+                                        {"concurrency", required_argument, NULL, OPTION_CONCURRENCY},
+                                        {"requests", required_argument, NULL, OPTION_REQUESTS},
+                                        {"rate", required_argument, NULL, OPTION_RATE},
+                                        {"repeat", required_argument, NULL, OPTION_REPEAT},
+                                        {"every", required_argument, NULL, OPTION_EVERY},
+                                        {"resume-file", required_argument, NULL, OPTION_RESUME},
+                                        {"budget-ms", required_argument, NULL, OPTION_BUDGET},
+                                        {"seed", required_argument, NULL, OPTION_SEED},
+                                        {"phases", required_argument, NULL, OPTION_PHASES},
+                                        {"no-outage", no_argument, NULL, OPTION_NO_OUTAGE},
+                                        {"expect", required_argument, NULL, OPTION_EXPECT},
+                                        {"json", required_argument, NULL, OPTION_JSON},
+                                        {"html", required_argument, NULL, OPTION_HTML},
+                                        {"keep", no_argument, NULL, OPTION_KEEP},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
+
+static void init_options(struct bench_options *o)
+{
+    *o = (struct bench_options){.concurrency = 200,
+                                .rounds = 6,
+                                .budget_ms = 2000,
+                                .system_tokens = 1200,
+                                .user_tokens = 200,
+                                .seed = 1,
+                                .has_outage = true,
+                                .a = {150, 400},
+                                .b = {160, 420},
+                                .c = {250, 2400},
+                                .tokens = 60,
+                                .tokens_per_s = 80,
+                                .ramp_ms = 500,
+                                .n_standbys = BENCH_STANDBYS_MAX,
+                                .keepalive_s = 30,
+                                .cold_after_ms = 36000,
+                                .cold_connect_ms = 150,
+                                .cold_first_ms = 800,
+                                .outage_rate = 25,
+                                .outage_length_ms = 40000,
+                                .outage_from_ms = 10000,
+                                .outage_to_ms = 24000,
+                                .bucket_ms = 500,
+                                .cooldown_ms = 5000,
+                                .timeout_ms = 30000};
+}
+
+static void make_quick(struct bench_options *o)
+{
+    o->is_quick = true;
+    o->concurrency = 20;
+    o->rounds = 3;
+    o->budget_ms = 300;
+    o->a = (struct bench_pretend){40, 110};
+    o->b = (struct bench_pretend){45, 120};
+    o->c = (struct bench_pretend){60, 400};
+    o->tokens = 20;
+    o->tokens_per_s = 200;
+    o->ramp_ms = 100;
+    o->n_standbys = 8;
+    o->keepalive_s = 1;
+    o->cold_after_ms = 1600;
+    o->cold_first_ms = 300;
+    o->cold_connect_ms = 50;
+    o->outage_length_ms = 6000;
+    o->outage_from_ms = 1500;
+    o->outage_to_ms = 3500;
+    o->bucket_ms = 200;
+    o->cooldown_ms = 700;
+    o->timeout_ms = 10000;
+}
+
+static bool number(const char *text, uint64_t min, uint64_t max, unsigned *out)
+{
+    uint64_t v;
+    if (!bytes_to_u64(bytes_of(text), &v) || v < min || v > max)
+        return false;
+    *out = (unsigned)v;
+    return true;
+}
+
+static bool rate(const char *text, double *out)
+{
+    char *end;
+    *out = strtod(text, &end);
+    return end != text && *end == '\0' && isfinite(*out) && *out > 0 && *out <= 100000;
+}
+
+/* 90s, 30m, 8h */
+static bool duration(const char *text, uint64_t *out)
+{
+    struct bytes b = bytes_of(text);
+    uint64_t unit = bytes_ends_with(b, BYTES("h")) ? 3600 : bytes_ends_with(b, BYTES("m")) ? 60 : 1;
+    bool has_unit = b.n > 0 && strchr("hms", b.p[b.n - 1]) != NULL;
+    if (!has_unit || !bytes_to_u64(bytes_slice(b, 0, b.n - 1), out) || *out > 1000000)
+        return false;
+    *out *= unit;
+    return true;
+}
+
+static bool phases(struct bench_options *o, const char *list)
+{
+    struct bytes rest = bytes_of(list);
+    do {
+        struct bytes name = bytes_trim(bytes_cut(&rest, ','));
+        enum phase_id id = phase_find(name);
+        if (id == PHASE_N) {
+            fprintf(stderr, "ringmain bench: no phase '%.*s'; did you mean %s? --phases help lists them\n", (int)name.n,
+                    name.p, phase_nearest(name));
+            return false;
+        }
+        o->phases[id] = true;
+    } while (rest.p != NULL);
+    return true;
+}
+
+static bool expect(struct bench_options *o, const char *text, const struct figures *known)
+{
+    const char *why;
+    struct expect e;
+    if (o->n_expects == RESULT_EXPECTS_MAX || !expect_parse(text, &e, &why)) {
+        fprintf(stderr, "ringmain bench: --expect '%s': %s\n", text,
+                o->n_expects == RESULT_EXPECTS_MAX ? "there are too many" : why);
+        return false;
+    }
+    if (figures_find(known, e.name) == NULL) {
+        struct bytes near = figures_nearest(known, e.name);
+        fprintf(stderr, "ringmain bench: no figure '%.*s'; did you mean %.*s? --expect help lists them\n",
+                (int)e.name.n, e.name.p, (int)near.n, near.p);
+        return false;
+    }
+    o->expects[o->n_expects++] = e;
+    return true;
+}
+
+/* *told: the message was printed already. */
+static bool set_one(struct bench_options *o, int id, const char *value, const struct figures *known, bool *told)
+{
+    uint64_t seed;
+    *told = id == OPTION_PHASES || id == OPTION_EXPECT;
+    switch (id) {
+    case OPTION_QUICK:
+        return true; /* was read first */
+    case OPTION_CONCURRENCY:
+        return number(value, 1, 2000, &o->concurrency);
+    case OPTION_REQUESTS:
+        return number(value, 1, 100000, &o->n);
+    case OPTION_RATE:
+        return rate(value, &o->rate);
+    case OPTION_REPEAT:
+        return number(value, 1, 1000, &o->rounds);
+    case OPTION_EVERY:
+        return duration(value, &o->every_s);
+    case OPTION_RESUME:
+        o->resume_file = value;
+        return true;
+    case OPTION_BUDGET:
+        return number(value, 50, 60000, &o->budget_ms);
+    case OPTION_SEED:
+        if (!bytes_to_u64(bytes_of(value), &seed) || seed > INT32_MAX)
+            return false;
+        o->seed = seed;
+        return true;
+    case OPTION_PHASES:
+        return phases(o, value);
+    case OPTION_NO_OUTAGE:
+        o->has_outage = false;
+        return true;
+    case OPTION_EXPECT:
+        return expect(o, value, known);
+    case OPTION_JSON:
+        o->json = value;
+        return true;
+    case OPTION_HTML:
+        o->html = value;
+        return true;
+    default:
+        o->keeps = true;
+        return true;
+    }
+}
+
+static int list_phases(void)
+{
+    for (int i = 0; i < PHASE_N; i++)
+        printf("%-15s %s: %s\n", phase_spec((enum phase_id)i)->name, phase_spec((enum phase_id)i)->title,
+               phase_spec((enum phase_id)i)->what);
+    return 1;
+}
+
+static int list_figures(const struct figures *known)
+{
+    for (size_t i = 0; i < known->n; i++)
+        printf("%.*s\n", (int)known->v[i].name.n, known->v[i].name.p);
+    return 1;
+}
+
+static bool is_quick(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--quick") == 0)
+            return true;
+    return false;
+}
+
+static void fill_up(struct bench_options *o)
+{
+    bool any = false;
+    for (int i = 0; i < PHASE_N; i++)
+        any |= o->phases[i];
+    for (int i = 0; i < PHASE_N && !any; i++)
+        o->phases[i] = true;
+    if (o->n == 0)
+        o->n = o->is_quick ? 2 * o->concurrency : 3 * o->concurrency;
+}
+
+/* 0 = go on; else the exit code + 1. */
+static int read_options(int argc, char **argv, struct bench_options *o, const struct figures *known)
+{
+    int id, at = 0;
+    bool told = false;
+    init_options(o);
+    if (is_quick(argc, argv))
+        make_quick(o);
+    optind = 0;
+    while ((id = getopt_long(argc, argv, "h", options, &at)) != -1) {
+        if (id == 'h') {
+            usage(stdout);
+            return 1;
+        }
+        if (id == OPTION_PHASES && strcmp(optarg, "help") == 0)
+            return list_phases();
+        if (id == OPTION_EXPECT && strcmp(optarg, "help") == 0)
+            return list_figures(known);
+        if (id == '?')
+            return 3;
+        if (!set_one(o, id, optarg, known, &told)) {
+            if (!told)
+                fprintf(stderr, "ringmain bench: --%s: '%s' is not understood\n", options[at].name, optarg);
+            return 3;
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "ringmain bench: '%s' is too much; ringmain bench --help\n", argv[optind]);
+        return 3;
+    }
+    fill_up(o);
+    return 0;
+}
+
+/* ---- the result ---- */
+
+static void tell_machine(struct result_machine *m)
+{
+    struct utsname u;
+    char line[256];
+    if (uname(&u) == 0)
+        snprintf(m->kernel, sizeof m->kernel, "%.20s %.70s", u.sysname, u.release);
+    m->cores = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
+    m->memory_mb = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE) >> 20;
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    while (f != NULL && fgets(line, sizeof line, f) != NULL)
+        if (bytes_starts_with(bytes_of(line), BYTES("model name")) && strchr(line, ':') != NULL) {
+            struct bytes cpu = bytes_trim(bytes_of(strchr(line, ':') + 1));
+            snprintf(m->cpu, sizeof m->cpu, "%.*s", (int)cpu.n, cpu.p);
+            break;
+        }
+    if (f != NULL)
+        fclose(f);
+}
+
+/* A result of ten minutes is not thrown away because a disk is full. */
+static bool write_or_rescue(const char *path, struct bytes text, const char *kind)
+{
+    char other[128];
+    const char *tmp = getenv("TMPDIR");
+    if (bench_write(path, text))
+        return true;
+    snprintf(other, sizeof other, "%.80s/ringmain-bench-%ld.%s", tmp != NULL && *tmp != '\0' ? tmp : "/tmp",
+             (long)getpid(), kind);
+    if (bench_write(other, text))
+        fprintf(stderr, "ringmain bench: it was kept in %s instead\n", other);
+    else
+        fprintf(stderr, "ringmain bench: the %s is lost; the table is all there is\n", kind);
+    return false;
+}
+
+static bool write_files(const struct bench_options *o, const struct result *r)
+{
+    struct buf json = {0}, html = {0};
+    bool ok = true;
+    result_json(r, &json);
+    if (o->html != NULL) {
+        report_html(buf_bytes(&json), &html);
+        ok &= write_or_rescue(o->html, buf_bytes(&html), "html");
+    }
+    buf_putc(&json, '\n');
+    if (o->json != NULL && strcmp(o->json, "-") == 0) {
+        ok &= fwrite(json.p, 1, json.n, stdout) == json.n && fflush(stdout) == 0;
+        if (!ok)
+            fputs("ringmain bench: standard output does not take the JSON\n", stderr);
+    } else if (o->json != NULL) {
+        ok &= write_or_rescue(o->json, buf_bytes(&json), "json");
+    }
+    buf_fini(&json);
+    buf_fini(&html);
+    return ok;
+}
+
+static void tell_command(int argc, char **argv, struct buf *out)
+{
+    buf_puts(out, "ringmain bench");
+    for (int i = 1; i < argc; i++) {
+        bool is_plain = argv[i][0] != '\0' && strpbrk(argv[i], " '\"<>|&;$*?()") == NULL;
+        buf_printf(out, is_plain ? " %s" : " '%s'", argv[i]);
+    }
+}
+
+static int finish(const struct bench_options *o, const struct result *r, int code)
+{
+    bool ok = write_files(o, r);
+    bench_show(r, o->json != NULL && strcmp(o->json, "-") == 0 ? stderr : stdout);
+    if (code == BENCH_RUN_OK && (!ok || result_n_unmet(r) > 0))
+        return BENCH_RUN_FAILED;
+    return code;
+}
+
+int cmd_bench(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "faults") == 0)
+        return cmd_bench_faults(argc - 1, argv + 1);
+    struct bench_options o;
+    struct result r = {0};
+    result_close(&r);
+    int stop = read_options(argc, argv, &o, &r.figures);
+    int code = stop - 1;
+    if (stop == 0) {
+        tell_command(argc, argv, &r.command);
+        tell_machine(&r.machine);
+        memcpy(r.expects, o.expects, sizeof r.expects);
+        r.n_expects = o.n_expects;
+        code = bench_run(&o, &r);
+        code = finish(&o, &r, code);
+    }
+    result_fini(&r);
+    return code;
+}

@@ -1,0 +1,107 @@
+/* What the files of `ringmain bench` share: the options, the world of child processes, the run. Private to bench*.c. */
+#ifndef RM_CMD_BENCH_H
+#define RM_CMD_BENCH_H
+
+#include "cmd/child.h"
+#include "lab/load.h"
+#include "lab/result.h"
+
+#include <stdio.h>
+
+enum { BENCH_STANDBYS_MAX = 20, BENCH_RUN_OK = 0, BENCH_RUN_FAILED = 1, BENCH_RUN_USAGE = 2, BENCH_RUN_STOPPED = 130 };
+
+/* Three numbers of a pretend provider's first token. */
+struct bench_pretend {
+    unsigned p50_ms, p99_ms;
+};
+
+struct bench_options {
+    struct buf command;
+    const char *json, *html; /* NULL = none; json "-" = standard output */
+    const char *resume_file; /* NULL = none */
+    unsigned concurrency, n, rounds;
+    double rate;      /* 0 = closed loop */
+    uint64_t every_s; /* between the starts of rounds; 0 = at once */
+    unsigned budget_ms, system_tokens, user_tokens;
+    uint64_t seed;
+    bool phases[PHASE_N], has_outage;
+    struct expect expects[RESULT_EXPECTS_MAX];
+    size_t n_expects;
+    bool is_quick, keeps;
+    /* what --quick makes smaller */
+    struct bench_pretend a, b, c;
+    unsigned tokens, tokens_per_s, ramp_ms;
+    unsigned n_standbys, keepalive_s, cold_after_ms, cold_connect_ms, cold_first_ms;
+    unsigned outage_rate, outage_length_ms, outage_from_ms, outage_to_ms, bucket_ms, cooldown_ms;
+    uint64_t timeout_ms; /* of one request */
+};
+
+/* ---- bench_world.c: pretend providers and the gateway as processes ---- */
+
+struct bench_world {
+    char dir[64];
+    uint16_t port_a, port_b, port_c, port_down, port, admin_port;
+    uint16_t ports_cold[BENCH_STANDBYS_MAX], ports_warm[BENCH_STANDBYS_MAX];
+    pid_t providers, standbys, gateway;
+    struct caller *caller;
+};
+
+/* False: told on stderr; world_close in either case. */
+bool bench_world_open(struct bench_world *w, const struct bench_options *o);
+void bench_world_close(struct bench_world *w, bool keeps_files);
+/* New pretend providers A, B and C with the chances of this round. */
+bool bench_world_restart(struct bench_world *w, const struct bench_options *o, unsigned round);
+/* No faults, requests counted from 1 again: every phase of a round meets the same chances. Then the faults; NULL =
+ * none. from_ms < to_ms: A's fault holds only then, counted from now. */
+bool bench_world_faults(struct bench_world *w, const char *fault_a, const char *fault_b, unsigned from_ms,
+                        unsigned to_ms);
+/* A child that should run has ended: its name, else NULL. */
+const char *bench_world_dead(struct bench_world *w);
+
+/* ---- bench_ledger.c ---- */
+
+/* Fills attempts, cost and waste of the samples with a request id from the gateway's ledger, waiting a few seconds for
+ * the last of them. How many are missing. */
+size_t bench_ledger_read(struct caller *c, uint16_t admin_port, struct sample *v, size_t n);
+
+/* ---- bench_watch.c: the breaker's state, from a thread of its own ---- */
+
+struct bench_watch;
+/* Asks the admin listener every `every_ms` for the links of the route and marks them in *o until it is stopped; nobody
+ * else touches *o meanwhile. began_us: the timeline's 0. NULL when no thread can be had. */
+struct bench_watch *bench_watch_start(uint16_t admin_port, const char *route, unsigned every_ms, uint64_t began_us,
+                                      struct outage *o);
+void bench_watch_stop(struct bench_watch *w);
+
+/* ---- bench_run.c ---- */
+
+/* Measures; *r is closed. An exit code; BENCH_RUN_STOPPED after Ctrl-C, with what there is in *r. */
+int bench_run(const struct bench_options *o, struct result *r);
+
+/* ---- bench_progress.c: a bar on a terminal, else a line a phase; to stderr ---- */
+
+struct bench_progress {
+    bool is_terminal;
+    unsigned n_steps, step; /* phases of all rounds; which is running, from 0 */
+    unsigned round, rounds;
+    const char *title;
+};
+
+void bench_progress_init(struct bench_progress *p, unsigned n_steps, unsigned rounds);
+/* The next step begins. */
+void bench_progress_step(struct bench_progress *p, unsigned round, const char *title);
+/* NULL: waiting for a time to come. */
+void bench_progress_tick(const struct bench_progress *p, const struct load_progress *l);
+/* The step is over. */
+void bench_progress_end(struct bench_progress *p, const struct sample *v, size_t n);
+/* The bar is wiped. */
+void bench_progress_fini(struct bench_progress *p);
+
+/* ---- bench_show.c ---- */
+
+void bench_show(const struct result *r, FILE *to);
+/* Writes `text` to path by a temporary file beside it. False: told on stderr. A path that is no regular file (a pipe, a
+ * device) is written directly. */
+bool bench_write(const char *path, struct bytes text);
+
+#endif
