@@ -76,6 +76,12 @@ struct breaker_conf {
     uint32_t failures, ratio_permille, ratio_min, window_ms, cooldown_ms, cooldown_max_ms;
 };
 
+struct hedge_conf {
+    bool is_on;
+    uint32_t after_ms; /* 0 = p95 of the target's own */
+    uint32_t max_extra_permyriad, max_per_minute;
+};
+
 /* failover_on, resolved: outcome words and status numbers. */
 struct failover_on {
     bool has_default;
@@ -97,6 +103,7 @@ struct route_conf {
     enum bad_event on_bad_event;
     bool resume;
     struct breaker_conf breaker;
+    struct hedge_conf hedge;
     uint32_t keepalive_sec; /* 0 = off */
     uint32_t keepalive_idle_stop_sec;
     int64_t keepalive_max_nusd_per_day;

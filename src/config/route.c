@@ -8,6 +8,7 @@ enum { SET_MAX = 64, MODEL_BYTES_MAX = 256 };
 struct layer {
     struct route_values v;
     struct breaker_conf breaker;
+    struct hedge_conf hedge;
     struct failover_on failover_on;
     unsigned client_routing;
 };
@@ -115,6 +116,21 @@ static void read_breaker(struct loader *l, const struct node *at, struct breaker
     }
 }
 
+static void read_hedge(struct loader *l, const struct node *at, struct hedge_conf *h)
+{
+    if (at->kind == NODE_SCALAR && bytes_is(at->text, "off")) {
+        h->is_on = false;
+    } else if (at->kind != NODE_MAP) {
+        fault_error(&l->log, place_of(at), "\"hedge\" is %s; expected off, or a map of its settings",
+                    at->kind == NODE_SCALAR
+                        ? arena_printf(&l->log.faults->arena, "\"%s\"", fault_quote(&l->log, at->raw)).p
+                        : node_kind_text(at));
+    } else {
+        h->is_on = true;
+        settings_read(&l->reader, SECTION_HEDGE, at, h);
+    }
+}
+
 /* ---- layers ---- */
 
 static void begin_layer(struct loader *l, struct layer *layer)
@@ -122,18 +138,21 @@ static void begin_layer(struct loader *l, struct layer *layer)
     *layer = (struct layer){.client_routing = CLIENT_ORDER | CLIENT_TTFT | CLIENT_DEADLINE | CLIENT_FALLBACK};
     settings_defaults(&l->reader, SECTION_ROUTE, &layer->v);
     settings_defaults(&l->reader, SECTION_BREAKER, &layer->breaker);
+    settings_defaults(&l->reader, SECTION_HEDGE, &layer->hedge);
     expand_default(&layer->failover_on);
 }
 
 static void lay_over(struct loader *l, struct layer *layer, const struct node *map)
 {
     struct route_values *v = &layer->v;
-    v->breaker = v->failover_on = v->client_routing = NULL;
+    v->breaker = v->hedge = v->failover_on = v->client_routing = NULL;
     if (node_get(map, "order") != NULL || node_get(map, "chain") != NULL)
         v->order = v->chain = NULL; /* its own way goes before either of the layer below */
     settings_read(&l->reader, SECTION_ROUTE, map, v);
     if (v->breaker != NULL)
         read_breaker(l, v->breaker, &layer->breaker);
+    if (v->hedge != NULL)
+        read_hedge(l, v->hedge, &layer->hedge);
     if (v->failover_on != NULL)
         read_failover_on(l, v->failover_on, &layer->failover_on);
     if (v->client_routing != NULL)
@@ -380,6 +399,7 @@ static void read_route(struct loader *l, struct route_conf *r, const struct laye
     r->on_bad_event = (enum bad_event)v->on_bad_event;
     r->resume = v->resume != 0;
     r->breaker = layer.breaker;
+    r->hedge = layer.hedge;
     r->keepalive_sec = v->keepalive_sec;
     r->keepalive_idle_stop_sec = v->keepalive_idle_stop_sec;
     r->keepalive_max_nusd_per_day = v->keepalive_max_usd_per_day;

@@ -33,8 +33,9 @@ const struct setting *settings_rows(size_t *n)
 
 const char *settings_section_text(enum section s)
 {
-    static const char *const texts[SECTION_N] = {"the file",   "admin",   "a client key", "a price", "limits",
-                                                 "a provider", "a route", "breaker",      "a link",  "supports"};
+    static const char *const texts[SECTION_N] = {"the file", "admin",      "a client key", "a price",
+                                                 "limits",   "a provider", "a route",      "breaker",
+                                                 "hedge",    "a link",     "supports"};
     return texts[s];
 }
 
@@ -130,6 +131,12 @@ static bool parse_number(const struct settings_reader *r, const struct setting *
             return false;
         *out /= 1000;
         return in_range(s, *out);
+    case SETTING_PERCENT:
+        if (!bytes_ends_with(text, BYTES("%")) || !parse_micro(bytes_slice(text, 0, text.n - 1), out) ||
+            *out % 10000 != 0)
+            return false;
+        *out /= 10000;
+        return in_range(s, *out);
     case SETTING_USD:
         if (!parse_micro(text, out) || *out > INT64_MAX / 1000)
             return false;
@@ -163,6 +170,8 @@ static const char *number_noun(enum setting_kind kind)
         return "a whole number of tokens";
     case SETTING_RATIO:
         return "a decimal number";
+    case SETTING_PERCENT:
+        return "per cent like 2% or 0.5%";
     case SETTING_USD:
         return "US dollars as a decimal number like 1.00";
     case SETTING_RATE:
@@ -178,6 +187,8 @@ static void put_range(const struct setting *s, struct buf *out)
         return;
     if (s->kind == SETTING_RATIO)
         buf_puts(out, " from 0.001 to 1, at most three decimals");
+    else if (s->kind == SETTING_PERCENT)
+        buf_puts(out, " from 0.01% to 100%");
     else if (s->kind == SETTING_MEMORY)
         buf_printf(out, ", at least %llu", (unsigned long long)s->min);
     else

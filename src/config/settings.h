@@ -14,6 +14,7 @@ enum section {
     SECTION_PROVIDER,
     SECTION_ROUTE,
     SECTION_BREAKER,
+    SECTION_HEDGE,
     SECTION_LINK,
     SECTION_SUPPORTS,
     SECTION_N
@@ -28,6 +29,7 @@ enum setting_kind {
     SETTING_MEMORY, /* the same, or per cent of the machine's */
     SETTING_TOKENS,
     SETTING_RATIO,    /* 0.5 -> permille */
+    SETTING_PERCENT,  /* 2% or 0.5% -> hundredths of a per cent */
     SETTING_USD,      /* decimal text -> nano-dollars */
     SETTING_RATE,     /* decimal text, USD per million tokens -> pico-dollars a token */
     SETTING_WORD,     /* index among words; uint32_t */
@@ -82,7 +84,7 @@ struct route_values {
     uint32_t upstream_stream, retries, max_attempts, wait_retry_after_ms;
     const struct node *failover_on;
     uint32_t on_bad_event, resume;
-    const struct node *breaker;
+    const struct node *breaker, *hedge;
     uint32_t keepalive_sec, keepalive_idle_stop_sec;
     int64_t keepalive_max_usd_per_day; /* nano-dollars */
     uint32_t heartbeat_ms;

@@ -38,7 +38,7 @@ static void all_at_once(void **state)
         "/etc/rm/ringmain.yaml:12:5: error: the route has no links; expected \"order\" (providers) or \"chain\" "
         "(links)\n"
         "/etc/rm/ringmain.yaml:12:12: error: the model \"m\" has a route already\n"
-        "/etc/rm/ringmain.yaml:13:5: error: \"hedge\" is not built yet; leave it out\n";
+        "/etc/rm/ringmain.yaml:13:12: error: \"hedge\" is \"on\"; expected off, or a map of its settings\n";
     assert_string_equal(l.text.p, want);
     assert_int_equal(l.faults.n_errors, 11);
     loading_fini(&l);
@@ -63,8 +63,8 @@ static void duplicates(void **state)
 
 static void not_built_yet(void **state)
 {
-    expect_fault(IN_ROUTE("hedge: {after_ms: 5}"), "\"hedge.after_ms\" is not built yet");
-    expect_fault(IN_ROUTE("hedge: true"), "\"hedge\" is not built yet");
+    expect_fault(IN_ROUTE("hedge: {after_ms: 5}"), "\"after_ms\" is not a setting of hedge");
+    expect_fault(IN_ROUTE("hedge: true"), "\"hedge\" is \"true\"; expected off, or a map");
     expect_fault(IN_ROUTE("cache: {standby: lazy, return: 1}"), "\"cache.standby\" is not built yet");
     expect_fault(IN_ROUTE("cache: {standby: lazy, return: 1}"), "\"cache.return\" is not built yet");
     expect_fault(IN_ROUTE("cache.return: 1"), "\"cache.return\" is not built yet");
@@ -75,7 +75,12 @@ static void not_built_yet(void **state)
     expect_fault(IN_ROUTE("resume: maybe"), "resume");
     expect_fault(IN_ROUTE("resume: off"), "");
     expect_fault(PROVIDER("proxy: 'http://p'"), "\"proxy\" is not built yet");
-    expect_fault("defaults: {hedge: 1}\n" WITH(ROUTE), "\"hedge\" is not built yet");
+    expect_fault("defaults: {hedge: 1}\n" WITH(ROUTE), "\"hedge\" is \"1\"; expected off, or a map");
+    expect_fault(IN_ROUTE("hedge: off"), "");
+    expect_fault(IN_ROUTE("hedge: {max_extra_spend: 2}"), "per cent like 2% or 0.5%");
+    expect_fault(IN_ROUTE("hedge: {max_extra_spend: 101%}"), "from 0.01% to 100%");
+    expect_fault(IN_ROUTE("hedge: {after: p80}"), "p95");
+    expect_fault(IN_ROUTE("hedge: {before: 1}"), "before");
 }
 
 static void wrong_types_and_ranges(void **state)
