@@ -9,5 +9,8 @@ int cmd_ledger(int argc, char **argv);
 int cmd_price(int argc, char **argv);
 int cmd_keys(int argc, char **argv);
 int cmd_demo(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
+/* One of the benches: argv[0] is "faults". */
+int cmd_bench_faults(int argc, char **argv);
 
 #endif

@@ -16,6 +16,7 @@ static const struct command commands[] = {
     {"price", cmd_price, "what calls and resilience cost, and the price book"},
     {"keys", cmd_keys, "make client keys"},
     {"mock", cmd_mock, "pretend providers that fail on purpose"},
+    {"bench", cmd_bench, "what a failover feels like, measured; the scenarios of Failover Bench"},
     {"demo", cmd_demo, "pretend providers, the gateway, four failures and their trails"},
 };
 

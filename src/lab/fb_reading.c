@@ -84,7 +84,8 @@ static void on_event(struct fb_reading *r, const struct sse_event *ev, uint64_t 
         r->call->n_bad_events++;
     } else if (is_error(root, ev->name)) {
         if (!r->call->has_error)
-            keep_error(r, yyjson_obj_get(root, "error"), "in the stream:");
+            keep_error(r, yyjson_obj_get(root, "error") != NULL ? yyjson_obj_get(root, "error") : root,
+                       "in the stream:");
         r->call->has_error = true;
     } else {
         keep_facts(r, root);
@@ -162,7 +163,7 @@ static void compare_text(struct fb_reading *r)
         at = end + 1;
     }
     r->call->n_words = n;
-    r->call->is_text_right = is_right && n == FB_WORDS;
+    r->call->is_text_right = is_right && n == FB_N_WORDS;
 }
 
 void fb_reading_end(struct fb_reading *r, const char *broken)
