@@ -2,6 +2,7 @@
 opened and no driver program is needed (docs/decisions has the why). `Browser` is the process, `Page` one tab with what it
 logged, threw, asked the network for and was forbidden."""
 import base64
+import fcntl
 import json
 import os
 import select
@@ -32,8 +33,9 @@ class Browser:
         to_read, to_them = os.pipe()
 
         def wire():  # Chromium reads descriptor 3 and writes descriptor 4
-            a, b = os.dup2(to_read, 13), os.dup2(from_them, 14)
-            os.dup2(a, 3), os.dup2(b, 4)
+            ours = fcntl.fcntl(to_read, fcntl.F_DUPFD, 64), fcntl.fcntl(from_them, fcntl.F_DUPFD, 64)  # clear of 3 and 4
+            os.dup2(ours[0], 3), os.dup2(ours[1], 4)
+            os.close(ours[0]), os.close(ours[1])
 
         flags = FLAGS + [f"--user-data-dir={folder}"] + (["--no-sandbox"] if os.geteuid() == 0 else [])
         self.log = open(folder / "chromium.log", "wb")
@@ -131,16 +133,16 @@ class Page:
         self.ask("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
     def mine(self, method):
-        self.js("1")  # what was sent before this answer has arrived
         return [e["params"] for e in self.browser.events if e.get("sessionId") == self.session and e.get("method") == method]
 
     def faults(self):
         """Everything that went wrong in the page: exceptions, the console's errors and warnings, the browser's own log, what its
         policy forbade."""
+        violations = self.js("window.violations")  # what was told before this answer has arrived
         thrown = [p["exceptionDetails"] for p in self.mine("Runtime.exceptionThrown")]
         console = [p for p in self.mine("Runtime.consoleAPICalled") if p["type"] in ("error", "warning", "assert")]
         logged = [p["entry"]["text"] for p in self.mine("Log.entryAdded") if p["entry"]["level"] in ("error", "warning")]
-        return thrown + console + logged + self.js("window.violations")
+        return thrown + console + logged + violations
 
     def requests(self):
         """What was asked of anything but the page's own bytes."""
