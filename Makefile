@@ -3,7 +3,7 @@ BUILD ?= build
 CC ?= gcc
 SAN = -Db_sanitize=address,undefined -Db_lundef=false
 
-.PHONY: help all release check e2e sim asan tsan clang fuzz cover bench size fmt format rooms lint docs clean
+.PHONY: help all release check e2e report sim asan tsan clang fuzz cover bench size fmt format rooms lint docs clean
 
 all: $(BUILD)/debug/build.ninja
 	ninja -C $(BUILD)/debug ringmain
@@ -13,6 +13,7 @@ help:
 	@echo "make release    build/release/ringmain"
 	@echo "make check      format, rooms, lint, unit and golden tests, 10,000 seeds"
 	@echo "make e2e        the real binary against pretend providers (pytest)"
+	@echo "make report     the page of 'ringmain bench --html' in a headless Chromium (pytest)"
 	@echo "make sim SEED=7 one seed of the engine's simulator, with its story"
 	@echo "make tsan       ThreadSanitizer: simulator and an end-to-end smoke test"
 	@echo "make clang      build and unit tests with clang"
@@ -75,6 +76,10 @@ sim: $(BUILD)/debug/build.ninja
 
 e2e: all
 	$(BUILD)/venv/bin/pytest tests/e2e -q
+
+report: $(BUILD)/debug/build.ninja
+	ninja -C $(BUILD)/debug tests/report/report_page
+	$(BUILD)/venv/bin/pytest tests/report -q
 
 clang: $(BUILD)/clang/build.ninja
 	ninja -C $(BUILD)/clang
