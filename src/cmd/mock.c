@@ -1,27 +1,39 @@
 /* ringmain mock: pretend providers that fail on purpose. */
 #include "lab/mock.h"
+#include "base/mem.h"
 #include "cmd/cmd.h"
+#include "lab/mock_yaml.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-enum { PROVIDERS_MAX = 64, SPEC_BYTES_MAX = 1024 };
+enum { SPEC_BYTES_MAX = 1024, FB_SPEED_MAX = 1000, FILE_BYTES_MAX = 4 << 20, READ_BYTES = 65536 };
 
 struct setup {
+    struct arena arena;
     struct mock_conf base; /* from the plain options */
-    struct mock_conf v[PROVIDERS_MAX];
-    char specs[PROVIDERS_MAX][SPEC_BYTES_MAX]; /* texts of v point into them */
-    char listens[PROVIDERS_MAX][160];
+    struct mock_conf v[MOCK_PROVIDERS_MAX];
+    char specs[MOCK_PROVIDERS_MAX][SPEC_BYTES_MAX]; /* texts of v point into them */
     size_t n;
+    const char *file;            /* of -c; NULL = none */
+    bool has_plain;              /* an option that a file would say */
+    bool has_seed, has_fb_speed; /* these two go over the file's */
 };
 
 static void usage(FILE *to)
 {
-    fputs("usage: ringmain mock [options] [--provider NAME=VALUE,…]…\n\n"
-          "Pretends to be a provider: streams words in its dialect, counts tokens, and fails as it is told.\n\n"
+    fputs("usage: ringmain mock -c FILE [--seed N] [--fb-speed N]\n"
+          "       ringmain mock [options] [--provider NAME=VALUE,…]…\n\n"
+          "Pretends to be providers: streams words in their dialects, counts tokens, and fails as it is told.\n\n"
+          "  -c, --config FILE          any number of providers, each with its own pace, cache, limits and faults, as\n"
+          "                             YAML (docs/mock.md)\n"
+          "  --seed N                   what is drawn by chance is the same under the same seed (1)\n"
+          "  --fb-speed N               divides the times of the models fb-ok, fb-s01-… to fb-s16-… (1)\n\n"
           "  --listen HOST:PORT         default 127.0.0.1:9101; port 0 takes a free one and prints it\n"
           "  --dialect openai|anthropic default openai\n"
           "  --model NAME               told in answers; default: as asked\n"
@@ -32,16 +44,20 @@ static void usage(FILE *to)
           "  --fault WORD[,WORD…]       one per request, the last for good\n"
           "  --no-usage                 never tells how many tokens were used\n"
           "  --key KEY                  anything else is answered 401\n"
+          "  --name NAME                in the log\n"
           "  --provider port=N,…        one more provider, with the same names; what is not given is as above\n"
           "  -h, --help                 this text\n\nFaults: ",
           to);
     fputs(fault_words(), to);
     fputs("\n  A number after a colon: cut:5 (after five words), 429:2 (retry-after 2 s), slow:800 (first token after "
-          "800 ms).\n\nWhile it runs, on each provider's port:\n"
+          "800 ms),\n  stall:5:2000 (after five words, for 2 s).\n\nWhile it runs, on each provider's port:\n"
           "  POST /_mock/fault {\"fault\":\"429\",\"times\":1,\"retry_after\":2,\"after\":3,\"ttft_ms\":800,"
-          "\"provider\":PORT}\n"
-          "  POST /_mock/reset          no fault, empty log\n"
-          "  GET  /_mock/log            the requests seen, as JSON\n"
+          "\"for_ms\":500,\n"
+          "       \"bytes\":9,\"probability\":0.05,\"from_s\":10,\"to_s\":40,\"requests\":[1,\"5-9\"],\"model\":\"m\","
+          "\n       \"provider\":PORT or \"NAME\"}, or {\"faults\":[…]}: these rows hold from now on\n"
+          "  POST /_mock/reset          as after the start: its own faults, empty log and cache, numbers from 1\n"
+          "  GET  /_mock/log[?after=N]  the requests seen, as JSON: the last 1024\n"
+          "  GET  /_mock/state          how many there were, and how many are no longer in the log\n"
           "  [[mock fault=cut after=2]] in the last user message: for this request alone\n",
           to);
 }
@@ -59,16 +75,6 @@ static bool set_dialect(struct mock_conf *c, struct bytes value)
     return true;
 }
 
-static bool set_faults(struct mock_conf *c, const char *value, char separator)
-{
-    char list[SPEC_BYTES_MAX];
-    struct bytes bad;
-    snprintf(list, sizeof list, "%s", value);
-    for (char *p = list; *p != '\0'; p++)
-        *p = *p == separator ? ',' : *p;
-    return fault_parse_list(bytes_of(list), c->faults, &c->n_faults, &bad);
-}
-
 /* One setting; value is NUL-terminated and outlives c. In a --provider list the faults are separated by +. */
 static bool set_one(struct mock_conf *c, const char *name, const char *value, char separator)
 {
@@ -76,6 +82,8 @@ static bool set_one(struct mock_conf *c, const char *name, const char *value, ch
     uint64_t number = 0;
     if (bytes_is(n, "listen"))
         c->listen = value;
+    else if (bytes_is(n, "name"))
+        c->name = value;
     else if (bytes_is(n, "model"))
         c->model = value;
     else if (bytes_is(n, "key"))
@@ -87,15 +95,19 @@ static bool set_one(struct mock_conf *c, const char *name, const char *value, ch
     else if (bytes_is(n, "dialect"))
         return set_dialect(c, v);
     else if (bytes_is(n, "fault"))
-        return set_faults(c, value, separator);
+        return mock_conf_faults(c, value, separator);
     else if (!set_number(v, 10000000, &number))
         return false;
     else if (bytes_is(n, "ttft-ms"))
-        c->ttft_ms = (uint32_t)number;
+        c->ttft_ms = spread_fixed(number);
     else if (bytes_is(n, "gap-ms"))
-        c->gap_ms = (uint32_t)number;
+        c->gap_us = number * 1000;
     else if (bytes_is(n, "tokens"))
-        c->tokens = (int64_t)number;
+        c->tokens = spread_fixed(number);
+    else if (bytes_is(n, "fb-speed") && number >= 1 && number <= FB_SPEED_MAX)
+        c->fb_speed = (unsigned)number;
+    else if (bytes_is(n, "seed"))
+        c->seed = number;
     else
         return false;
     return true;
@@ -103,10 +115,10 @@ static bool set_one(struct mock_conf *c, const char *name, const char *value, ch
 
 static bool add_provider(struct setup *s, const char *spec)
 {
-    if (s->n == PROVIDERS_MAX || strlen(spec) >= SPEC_BYTES_MAX)
+    if (s->n == MOCK_PROVIDERS_MAX || strlen(spec) >= SPEC_BYTES_MAX)
         return false;
     struct mock_conf *c = &s->v[s->n];
-    char *rest = s->specs[s->n], *listen = s->listens[s->n];
+    char *rest = s->specs[s->n];
     *c = s->base;
     memcpy(rest, spec, strlen(spec) + 1);
     for (char *item; (item = strsep(&rest, ",")) != NULL;) {
@@ -114,8 +126,7 @@ static bool add_provider(struct setup *s, const char *spec)
         if (value != NULL)
             *value++ = '\0';
         if (strcmp(item, "port") == 0 && value != NULL) {
-            snprintf(listen, sizeof s->listens[0], "127.0.0.1:%s", value);
-            c->listen = listen;
+            c->listen = arena_printf(&s->arena, "127.0.0.1:%s", value).p;
         } else if (!set_one(c, item, value != NULL ? value : "", '+')) {
             return false;
         }
@@ -134,39 +145,108 @@ static const struct option options[] = {{"listen", required_argument, NULL, 'l'}
                                         {"fault", required_argument, NULL, 'l'},
                                         {"no-usage", no_argument, NULL, 'l'},
                                         {"key", required_argument, NULL, 'l'},
+                                        {"name", required_argument, NULL, 'l'},
+                                        {"seed", required_argument, NULL, 'l'},
+                                        {"fb-speed", required_argument, NULL, 'l'},
                                         {"provider", required_argument, NULL, 'p'},
+                                        {"config", required_argument, NULL, 'c'},
                                         {"help", no_argument, NULL, 'h'},
                                         {NULL, 0, NULL, 0}};
 
-/* 0 = go on; else the exit code + 1. Plain options count for every provider, wherever they stand: two rounds. */
+static bool take_plain(struct setup *s, const char *name, const char *value)
+{
+    bool is_seed = strcmp(name, "seed") == 0, is_speed = strcmp(name, "fb-speed") == 0;
+    s->has_seed |= is_seed;
+    s->has_fb_speed |= is_speed;
+    s->has_plain |= !is_seed && !is_speed;
+    return set_one(&s->base, name, value, ',');
+}
+
+/* Plain options count for every provider, wherever they stand: two rounds. */
+static bool take_option(struct setup *s, int o, int round, const char *name, const char *value)
+{
+    if (o == 'c')
+        s->file = value;
+    else if (o == 'l')
+        return round == 1 || take_plain(s, name, value);
+    else if (o == 'p')
+        return round == 0 || add_provider(s, value);
+    return o == 'c';
+}
+
+static int wrong(const char *message)
+{
+    if (message != NULL)
+        fprintf(stderr, "ringmain mock: %s\n\n", message);
+    usage(stderr);
+    return 3;
+}
+
+/* 0 = go on; else the exit code + 1. */
 static int read_options(int argc, char **argv, struct setup *s)
 {
     int o, at = 0;
     for (int round = 0; round < 2; round++) {
         optind = 0;
-        while ((o = getopt_long(argc, argv, "h", options, &at)) != -1) {
+        while ((o = getopt_long(argc, argv, "hc:", options, &at)) != -1) {
             if (o == 'h') {
                 usage(stdout);
                 return 1;
             }
-            bool ok = o == 'l'   ? round == 1 || set_one(&s->base, options[at].name, optarg ? optarg : "", ',')
-                      : o == 'p' ? round == 0 || add_provider(s, optarg)
-                                 : false;
-            if (!ok) {
-                if (o == 'l' || o == 'p')
-                    fprintf(stderr, "ringmain mock: --%s: '%s' is not understood\n", options[at].name, optarg);
-                usage(stderr);
-                return 3;
-            }
+            if (take_option(s, o, round, options[at].name, optarg ? optarg : ""))
+                continue;
+            if (o == 'l' || o == 'p')
+                fprintf(stderr, "ringmain mock: --%s: '%s' is not understood\n", options[at].name, optarg);
+            return wrong(NULL);
         }
     }
-    if (optind < argc) {
-        usage(stderr);
-        return 3;
-    }
-    if (s->n == 0)
+    if (optind < argc)
+        return wrong(NULL);
+    if (s->file != NULL && (s->has_plain || s->n > 0))
+        return wrong("with -c FILE the file says everything; only --seed and --fb-speed may stand beside it");
+    if (s->file == NULL && s->n == 0)
         s->v[s->n++] = s->base;
     return 0;
+}
+
+static bool read_file(const char *path, struct buf *out)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = 1;
+    out->max = FILE_BYTES_MAX + READ_BYTES;
+    while (fd >= 0 && n > 0 && out->n <= FILE_BYTES_MAX) {
+        n = read(fd, buf_reserve(out, READ_BYTES), READ_BYTES);
+        if (n > 0)
+            buf_grew(out, (size_t)n);
+    }
+    if (fd < 0 || n < 0) {
+        fprintf(stderr, "ringmain mock: %s: %s\n", path, strerror(errno));
+        n = -1;
+    }
+    if (fd >= 0)
+        close(fd);
+    return n >= 0;
+}
+
+static bool load_file(struct setup *s)
+{
+    struct buf text = {0}, told = {0};
+    struct mock_file file = {0};
+    bool ok = read_file(s->file, &text);
+    if (ok && !mock_yaml_parse(buf_bytes(&text), s->file, &s->arena, &file, &told)) {
+        fputs(buf_cstr(&told), stderr);
+        ok = false;
+    }
+    for (size_t i = 0; ok && i < file.n; i++) {
+        s->v[s->n++] = file.v[i];
+        if (s->has_seed)
+            s->v[i].seed = s->base.seed;
+        if (s->has_fb_speed)
+            s->v[i].fb_speed = s->base.fb_speed;
+    }
+    buf_fini(&told);
+    buf_fini(&text);
+    return ok;
 }
 
 struct stopper {
@@ -188,10 +268,12 @@ static bool start(struct mock *m, const struct setup *s)
         char message[200] = "";
         uint16_t port;
         if (mock_add(m, &s->v[i], &port, message, sizeof message) != ERR_OK) {
-            fprintf(stderr, "ringmain mock: %s: %s\n", s->v[i].listen, message);
+            fprintf(stderr, "ringmain mock: %s%s%s: %s\n", s->v[i].name, *s->v[i].name != '\0' ? ": " : "",
+                    s->v[i].listen, message);
             return false;
         }
-        printf("%s on port %u\n", s->v[i].dialect == SHAPE_OPENAI ? "openai" : "anthropic", port);
+        printf("%s%s%s on port %u\n", s->v[i].name, *s->v[i].name != '\0' ? ": " : "",
+               s->v[i].dialect == SHAPE_OPENAI ? "openai" : "anthropic", port);
     }
     fflush(stdout);
     return true;
@@ -226,8 +308,12 @@ static int run(const struct setup *s)
 
 int cmd_mock(int argc, char **argv)
 {
-    static struct setup s; /* too large for the stack; used once */
-    mock_conf_init(&s.base);
-    int done = read_options(argc, argv, &s);
-    return done != 0 ? done - 1 : run(&s);
+    struct setup *s = mem_zalloc(sizeof *s);
+    mock_conf_init(&s->base);
+    int code = read_options(argc, argv, s) - 1;
+    if (code < 0)
+        code = s->file != NULL && !load_file(s) ? 1 : run(s);
+    arena_fini(&s->arena);
+    mem_free(s);
+    return code;
 }

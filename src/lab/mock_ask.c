@@ -33,6 +33,22 @@ static struct bytes last_user_text(yyjson_val *messages)
     return last;
 }
 
+/* The texts of a last message of the assistant's, one after the other; false when the last one is someone else's. */
+static bool read_prefill(yyjson_val *messages, struct arena *arena, struct bytes *out)
+{
+    yyjson_val *last = yyjson_arr_get_last(messages), *content = yyjson_obj_get(last, "content"), *part;
+    struct buf text = {0};
+    size_t i, n;
+    if (!bytes_is(json_tree_str(last, "role"), "assistant"))
+        return false;
+    if (yyjson_is_str(content))
+        buf_put(&text, json_tree_bytes(content));
+    yyjson_arr_foreach(content, i, n, part) buf_put(&text, json_tree_str(part, "text"));
+    *out = arena_dup(arena, buf_bytes(&text));
+    buf_fini(&text);
+    return true;
+}
+
 static void set_number(struct fault *f, struct bytes name, int64_t v)
 {
     if (bytes_is(name, "retry_after"))
@@ -95,31 +111,12 @@ const char *mock_ask_read(struct bytes body, enum shape_dialect dialect, struct 
     *out = (struct mock_ask){.max_tokens = -1, .prompt_tokens = (int64_t)(body.n + 3) / 4};
     if (json_tree_parse(body, DEPTH_MAX, arena, &root) != ERR_OK || !yyjson_is_obj(root))
         return "We could not parse the JSON body of your request.";
+    out->root = root;
     out->model = json_tree_str(root, "model");
     out->is_stream = json_tree_bool(root, "stream", false);
     out->wants_usage = json_tree_bool(yyjson_obj_get(root, "stream_options"), "include_usage", false);
     out->max_tokens = json_tree_int(root, "max_completion_tokens", json_tree_int(root, "max_tokens", -1));
+    out->has_prefill = read_prefill(yyjson_obj_get(root, "messages"), arena, &out->prefill);
     out->has_marker = read_marker(last_user_text(yyjson_obj_get(root, "messages")), &out->marker);
     return refused_by_vendor(root, dialect, out);
-}
-
-const char *mock_ask_control(struct bytes body, struct arena *arena, struct fault *out, size_t *n)
-{
-    static const char *const numbers[] = {"retry_after", "after", "ttft_ms", "for_ms", "times"};
-    yyjson_val *root;
-    struct bytes bad;
-    if (json_tree_parse(body, DEPTH_MAX, arena, &root) != ERR_OK)
-        return "the body is no JSON";
-    struct bytes list = json_tree_str(root, "fault");
-    int64_t status = json_tree_int(root, "fault", -1);
-    if (list.p == NULL && status > 0)
-        list = arena_printf(arena, "%lld", (long long)status);
-    if (list.n == 0 || !fault_parse_list(list, out, n, &bad))
-        return "`fault` must be a word, or words with commas, of those that `ringmain mock --help` lists";
-    for (size_t k = 0; k < RM_COUNTOF(numbers); k++) {
-        int64_t v = json_tree_int(root, numbers[k], -1);
-        if (v >= 0)
-            set_number(&out[*n - 1], bytes_of(numbers[k]), v);
-    }
-    return NULL;
 }

@@ -1,25 +1,24 @@
-/* What a pretend provider reads out of a request, and the control words it obeys. Pure. */
+/* What a pretend provider reads out of a chat request. Pure. */
 #ifndef RM_LAB_MOCK_ASK_H
 #define RM_LAB_MOCK_ASK_H
 
-#include "base/arena.h"
+#include "codec/json_tree.h"
 #include "lab/fault.h"
 #include "lab/shape.h"
 
 struct mock_ask {
+    yyjson_val *root; /* the body; NULL when it is no JSON object */
     struct bytes model;
     bool is_stream, wants_usage;
     int64_t max_tokens;    /* -1 = none */
     int64_t prompt_tokens; /* a guess: a token per four bytes */
+    bool has_prefill;      /* the last message is the assistant's */
+    struct bytes prefill;  /* its text */
     bool has_marker;
     struct fault marker; /* [[mock fault=429 after=2]] in the last user message */
 };
 
-/* NULL = a request that this provider answers; else why not (400). */
+/* NULL = a request that this provider answers; else why not (400). Everything lives in the arena. */
 const char *mock_ask_read(struct bytes body, enum shape_dialect dialect, struct arena *arena, struct mock_ask *out);
-
-/* {"fault":"429","times":1,"retry_after":2,"after":3,"ttft_ms":800} -> faults for the next requests. NULL or why not.
- */
-const char *mock_ask_control(struct bytes body, struct arena *arena, struct fault *out, size_t *n);
 
 #endif

@@ -40,28 +40,52 @@ static void put_headers(const struct head *head, struct buf *out)
 
 struct seen *mock_log_add(struct mock_log *log, const struct head *head)
 {
+    log->serial++;
     log->n++;
-    struct seen *s = &log->v[log->n % MOCK_LOG_MAX];
+    struct seen *s = &log->v[log->serial % MOCK_LOG_MAX];
     struct buf headers = buf_take(&s->headers);
-    *s = (struct seen){.n = log->n, .hung_up_ms = -1, .headers = headers};
+    *s = (struct seen){.serial = log->serial, .n = log->n, .hung_up_ms = -1, .headers = headers};
     copy(s->method, sizeof s->method, head->method);
     copy(s->path, sizeof s->path, head->path);
     put_headers(head, &s->headers);
     return s;
 }
 
-struct seen *mock_log_find(struct mock_log *log, uint64_t n)
+struct seen *mock_log_find(struct mock_log *log, uint64_t serial)
 {
-    struct seen *s = &log->v[n % MOCK_LOG_MAX];
-    return n != 0 && s->n == n ? s : NULL;
+    struct seen *s = &log->v[serial % MOCK_LOG_MAX];
+    return serial != 0 && s->serial == serial ? s : NULL;
+}
+
+uint64_t mock_log_attempt(struct mock_log *log, struct bytes model)
+{
+    struct bytes name = bytes_slice(model, 0, MOCK_MODEL_BYTES - 1);
+    size_t i = 0;
+    while (i < log->n_models && !bytes_is(name, log->models[i].model))
+        i++;
+    if (i == log->n_models && log->n_models < MOCK_MODELS_MAX) {
+        log->n_models++;
+        log->models[i].n = 0;
+        copy(log->models[i].model, sizeof log->models[i].model, i == MOCK_MODELS_MAX - 1 ? BYTES("(others)") : name);
+    }
+    if (i == log->n_models)
+        i--;
+    return ++log->models[i].n;
+}
+
+uint64_t mock_log_overwritten(const struct mock_log *log)
+{
+    return log->n > MOCK_LOG_MAX ? log->n - MOCK_LOG_MAX : 0;
 }
 
 void mock_log_clear(struct mock_log *log)
 {
     for (size_t i = 0; i < MOCK_LOG_MAX; i++) {
         buf_fini(&log->v[i].headers);
-        log->v[i].n = 0;
+        log->v[i].serial = 0;
     }
+    log->n = 0;
+    log->n_models = 0;
 }
 
 static void named(struct json_writer *w, const char *name, const char *text)
@@ -73,26 +97,35 @@ static void named(struct json_writer *w, const char *name, const char *text)
         jw_cstr(w, text);
 }
 
-static void seen_json(const struct seen *s, struct json_writer *w)
+static void named_int(struct json_writer *w, const char *name, int64_t v)
+{
+    jw_key(w, name);
+    jw_int(w, v);
+}
+
+static void seen_json(const struct seen *s, const char *provider, struct json_writer *w)
 {
     char time[TEXT_TIME_BYTES];
     text_time(s->wall_ms, time);
     jw_object(w);
-    jw_key(w, "n");
-    jw_uint(w, s->n);
+    named_int(w, "n", (int64_t)s->n);
+    named(w, "provider", provider);
     named(w, "time", time);
+    named_int(w, "at_ms", (int64_t)s->at_ms);
     named(w, "method", s->method);
     named(w, "path", s->path);
     jw_key(w, "headers");
     jw_raw(w, buf_bytes(&s->headers));
-    jw_key(w, "body_bytes");
-    jw_uint(w, s->body_bytes);
+    named_int(w, "body_bytes", (int64_t)s->body_bytes);
+    named_int(w, "prompt_tokens", s->prompt_tokens);
+    named_int(w, "cache_read", s->cache_read);
+    named_int(w, "cache_write", s->cache_write);
+    named_int(w, "attempt", (int64_t)s->attempt);
     named(w, "model", s->model);
     jw_key(w, "stream");
     jw_bool(w, s->is_stream);
     named(w, "fault", s->fault);
-    jw_key(w, "status");
-    jw_uint(w, s->status);
+    named_int(w, "status", s->status);
     jw_key(w, "answered");
     jw_bool(w, s->is_answered);
     jw_key(w, "hung_up");
@@ -105,14 +138,14 @@ static void seen_json(const struct seen *s, struct json_writer *w)
     jw_end(w);
 }
 
-void mock_log_json(const struct mock_log *log, struct buf *out)
+void mock_log_json(const struct mock_log *log, const char *provider, uint64_t after, struct buf *out)
 {
     struct json_writer w;
     jw_init(&w, out);
     jw_array(&w);
-    uint64_t first = log->n >= MOCK_LOG_MAX ? log->n - MOCK_LOG_MAX + 1 : 1;
-    for (uint64_t n = first; n <= log->n; n++)
-        if (log->v[n % MOCK_LOG_MAX].n == n)
-            seen_json(&log->v[n % MOCK_LOG_MAX], &w);
+    uint64_t before = log->serial - log->n; /* serial of the last entry before the reset */
+    uint64_t gone = mock_log_overwritten(log), first = gone > after ? gone : after;
+    for (uint64_t n = first + 1; n <= log->n; n++)
+        seen_json(&log->v[(before + n) % MOCK_LOG_MAX], provider, &w);
     jw_end(&w);
 }

@@ -24,8 +24,9 @@ static void stage_init(struct stage *s, const char *key)
     char message[160];
     mock_conf_init(&c);
     c.listen = "127.0.0.1:0";
-    c.ttft_ms = c.gap_ms = 1;
-    c.tokens = 4;
+    c.ttft_ms = spread_fixed(1);
+    c.gap_us = 1000;
+    c.tokens = spread_fixed(4);
     c.key = key;
     s->loop = loop_new();
     s->mock = mock_new(s->loop);

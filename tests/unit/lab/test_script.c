@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "lab/mock_ask.h"
+#include "lab/mock_order.h"
 #include "lab/script.h"
 
 #include <stdio.h>
@@ -275,16 +276,15 @@ static void asks(void **state)
     assert_non_null(read_ask(SHAPE_OPENAI, "{\"messages\":[{}]}", &a, &ask));
     assert_non_null(read_ask(SHAPE_OPENAI, "{\"model\":\"x\",\"stream_options\":{},\"messages\":[{}]}", &a, &ask));
     assert_non_null(read_ask(SHAPE_ANTHROPIC, "{\"model\":\"x\",\"messages\":[{}]}", &a, &ask));
-    struct fault f[FAULT_LIST_MAX];
-    size_t n;
-    assert_null(mock_ask_control(BYTES("{\"fault\":\"429\",\"times\":2,\"retry_after\":3}"), &a, f, &n));
-    assert_int_equal(n, 1);
-    assert_int_equal(f[0].times, 2);
-    assert_int_equal(f[0].retry_after_ms, 3000);
-    assert_null(mock_ask_control(BYTES("{\"fault\":503}"), &a, f, &n));
-    assert_int_equal(f[0].status, 503);
-    assert_int_equal(f[0].times, -1);
-    assert_non_null(mock_ask_control(BYTES("{\"fault\":\"what\"}"), &a, f, &n));
+    struct mock_order o;
+    assert_null(mock_order_read(BYTES("{\"fault\":\"429\",\"times\":2,\"retry_after\":3}"), true, &a, &o));
+    assert_int_equal(o.n, 1);
+    assert_int_equal(o.v[0].fault.times, 2);
+    assert_int_equal(o.v[0].fault.retry_after_ms, 3000);
+    assert_null(mock_order_read(BYTES("{\"fault\":503}"), true, &a, &o));
+    assert_int_equal(o.v[0].fault.status, 503);
+    assert_int_equal(o.v[0].fault.times, -1);
+    assert_non_null(mock_order_read(BYTES("{\"fault\":\"what\"}"), true, &a, &o));
     arena_fini(&a);
 }
 
