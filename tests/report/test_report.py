@@ -408,6 +408,19 @@ def test_details_by_keyboard(report):
     assert page.js("document.activeElement.getAttribute('aria-valuenow')") == "63"
 
 
+def test_the_page_scrolls_to_the_focus_and_its_details_stay(report):
+    page = report("full.json", width=380, height=700, reduced=True)
+    page.js("document.querySelector('#deltas summary').focus()")
+    before = page.js("scrollY")
+    page.key("Tab")
+    page.settle()
+    assert page.js("scrollY") > before and page.js("document.activeElement.getAttribute('role')") == "slider"
+    assert page.js("(() => { const t = document.getElementById('tip'), b = t.getBoundingClientRect(); return !t.hidden && b.top >= 0 && b.bottom <= innerHeight && b.right <= innerWidth; })()")
+    page.js("scrollBy(0, 40)")
+    page.settle()
+    assert page.js("document.getElementById('tip').hidden") is False
+
+
 @pytest.mark.parametrize("width", [1400, 380])
 def test_details_by_pointer_stay_on_the_page(report, width):
     page = report("full.json", width=width)
@@ -440,4 +453,7 @@ def test_it_prints_on_white_without_what_paper_cannot_do(report):
     assert page.js("document.documentElement.scrollWidth <= innerWidth"), "a table is cut off on paper"
     pdf = page.ask("Page.printToPDF", preferCSSPageSize=True, printBackground=True)["data"]
     assert len(pdf) > 20000
+    page.ask("Emulation.setEmulatedMedia", media="")
+    page.settle()
+    assert page.js("document.querySelector('main').className") == "", "as before the print"
     assert page.faults() == []
