@@ -11,7 +11,7 @@ struct fb_answer {
     bool rejects_prefill; /* a last message of the assistant's is refused with a 400 */
 };
 
-enum { FB_WORDS = 60, FB_GAP_MS = 15 };
+enum { FB_N_WORDS = 60, FB_GAP_MS = 15 };
 /* The answer of every healthy model: sixty words, a blank between them; one word a token, FB_GAP_MS apart. */
 extern const char fb_words[];
 

@@ -163,7 +163,7 @@ static void compare_text(struct fb_reading *r)
         at = end + 1;
     }
     r->call->n_words = n;
-    r->call->is_text_right = is_right && n == FB_WORDS;
+    r->call->is_text_right = is_right && n == FB_N_WORDS;
 }
 
 void fb_reading_end(struct fb_reading *r, const char *broken)

@@ -21,7 +21,7 @@ static void sixty_words(void **state)
         assert_false(p[0] == ' ' && p[1] == ' ');
         assert_true(*p >= ' ' && *p <= '~');
     }
-    assert_int_equal(n, FB_WORDS);
+    assert_int_equal(n, FB_N_WORDS);
     assert_int_not_equal(fb_words[0], ' ');
 }
 
