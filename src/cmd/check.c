@@ -52,6 +52,8 @@ static void put_link(struct buf *out, const struct link_conf *link, bool is_last
         buf_printf(out, "  off (%s is not set)", link->provider->off_variable);
     else if (is_last)
         buf_puts(out, "  until the deadline");
+    else if (link->is_auto_budget)
+        buf_printf(out, "  first token within auto (%u ms at first)", link->ttft_budget_ms);
     else
         buf_printf(out, "  first token within %u ms", link->ttft_budget_ms);
     if (link->price == NULL) {
@@ -144,6 +146,8 @@ static void write_link(struct json_writer *w, const struct link_conf *link)
     jw_bool(w, link->provider->is_off);
     jw_key(w, "ttft_budget_ms");
     jw_uint(w, link->ttft_budget_ms);
+    jw_key(w, "ttft_budget_auto");
+    jw_bool(w, link->is_auto_budget);
     jw_key(w, "price");
     if (link->price == NULL) {
         jw_null(w);

@@ -56,6 +56,7 @@ struct link_conf {
     const struct provider_conf *provider;
     const char *model; /* at the provider: link's model, else provider's models entry, else the route's model */
     uint32_t ttft_budget_ms, connect_timeout_ms, idle_timeout_ms, total_budget_ms;
+    bool is_auto_budget; /* ttft_budget_ms follows the target's latency; it holds the fallback then */
     uint32_t retries;
     int64_t context_window, max_output; /* tokens; 0 = unknown */
     enum adjust adjust;
@@ -75,6 +76,19 @@ struct breaker_conf {
     bool is_off;
     uint32_t failures, ratio_permille, ratio_min, window_ms, cooldown_ms, cooldown_max_ms;
 };
+
+/* `ttft_auto`: budgets that set themselves. */
+enum auto_percentile { AUTO_P90, AUTO_P95, AUTO_P98, AUTO_P99, AUTO_P995, AUTO_P999, AUTO_PERCENTILE_N };
+struct auto_conf {
+    uint32_t percentile; /* enum auto_percentile */
+    uint32_t min_ms, max_ms, fallback_ms, min_samples;
+    bool is_shadow; /* ttft_budget_mode: it cuts nothing */
+};
+static inline unsigned auto_permille(unsigned percentile)
+{
+    static const unsigned short permille[AUTO_PERCENTILE_N] = {900, 950, 980, 990, 995, 999};
+    return permille[percentile];
+}
 
 struct hedge_conf {
     bool is_on;
@@ -104,6 +118,7 @@ struct route_conf {
     bool resume;
     struct breaker_conf breaker;
     struct hedge_conf hedge;
+    struct auto_conf ttft_auto;
     uint32_t keepalive_sec; /* 0 = off */
     uint32_t keepalive_idle_stop_sec;
     int64_t keepalive_max_nusd_per_day;

@@ -17,6 +17,7 @@ static const struct chapter chapters[] = {
     {SECTION_PROVIDER, "providers.NAME", "Each value of `providers`."},
     {SECTION_ROUTE, "routes[] and defaults", "Each item of `routes`; in `defaults` all but `model`."},
     {SECTION_BREAKER, "breaker", "Where `breaker` is a map."},
+    {SECTION_AUTO, "ttft_auto", "Where `ttft_budget_ms` is `auto`, or `ttft_budget_mode` is `shadow`."},
     {SECTION_HEDGE, "hedge", "Where `hedge` is a map."},
     {SECTION_LINK, "chain[]", "Each item of `chain`. What is left out is taken from the route."},
     {SECTION_SUPPORTS, "chain[].supports", "What is left out is not known, and then a link is tried."},

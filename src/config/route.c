@@ -9,6 +9,7 @@ struct layer {
     struct route_values v;
     struct breaker_conf breaker;
     struct hedge_conf hedge;
+    struct auto_conf ttft_auto;
     struct failover_on failover_on;
     unsigned client_routing;
 };
@@ -131,6 +132,16 @@ static void read_hedge(struct loader *l, const struct node *at, struct hedge_con
     }
 }
 
+static void read_auto(struct loader *l, const struct node *at, struct auto_conf *a)
+{
+    settings_read(&l->reader, SECTION_AUTO, at, a);
+    if (a->max_ms < a->min_ms)
+        fault_error(&l->log, place_of_key(at), "\"max_ms\" %u is less than \"min_ms\" %u", a->max_ms, a->min_ms);
+    else if (a->fallback_ms < a->min_ms || a->fallback_ms > a->max_ms)
+        fault_error(&l->log, place_of_key(at), "\"fallback_ms\" %u is not between \"min_ms\" %u and \"max_ms\" %u",
+                    a->fallback_ms, a->min_ms, a->max_ms);
+}
+
 /* ---- layers ---- */
 
 static void begin_layer(struct loader *l, struct layer *layer)
@@ -139,18 +150,21 @@ static void begin_layer(struct loader *l, struct layer *layer)
     settings_defaults(&l->reader, SECTION_ROUTE, &layer->v);
     settings_defaults(&l->reader, SECTION_BREAKER, &layer->breaker);
     settings_defaults(&l->reader, SECTION_HEDGE, &layer->hedge);
+    settings_defaults(&l->reader, SECTION_AUTO, &layer->ttft_auto);
     expand_default(&layer->failover_on);
 }
 
 static void lay_over(struct loader *l, struct layer *layer, const struct node *map)
 {
     struct route_values *v = &layer->v;
-    v->breaker = v->hedge = v->failover_on = v->client_routing = NULL;
+    v->breaker = v->ttft_auto = v->hedge = v->failover_on = v->client_routing = NULL;
     if (node_get(map, "order") != NULL || node_get(map, "chain") != NULL)
         v->order = v->chain = NULL; /* its own way goes before either of the layer below */
     settings_read(&l->reader, SECTION_ROUTE, map, v);
     if (v->breaker != NULL)
         read_breaker(l, v->breaker, &layer->breaker);
+    if (v->ttft_auto != NULL)
+        read_auto(l, v->ttft_auto, &layer->ttft_auto);
     if (v->hedge != NULL)
         read_hedge(l, v->hedge, &layer->hedge);
     if (v->failover_on != NULL)
@@ -352,10 +366,14 @@ static void read_links(struct loader *l, struct route_conf *r, const struct rout
         struct link_conf *link = &r->links[r->n_links];
         link->index = (uint16_t)r->n_links;
         items[r->n_links] = item;
-        if (read_link(l, v, item, v->chain != NULL, link))
-            r->n_links++;
-        else
+        if (!read_link(l, v, item, v->chain != NULL, link)) {
             *link = (struct link_conf){0};
+            continue;
+        }
+        link->is_auto_budget = link->ttft_budget_ms == 0;
+        if (link->is_auto_budget)
+            link->ttft_budget_ms = r->ttft_auto.fallback_ms;
+        r->n_links++;
     }
     advice_route(l, r, at, items);
 }
@@ -400,6 +418,8 @@ static void read_route(struct loader *l, struct route_conf *r, const struct laye
     r->resume = v->resume != 0;
     r->breaker = layer.breaker;
     r->hedge = layer.hedge;
+    r->ttft_auto = layer.ttft_auto;
+    r->ttft_auto.is_shadow = v->ttft_budget_mode != 0;
     r->keepalive_sec = v->keepalive_sec;
     r->keepalive_idle_stop_sec = v->keepalive_idle_stop_sec;
     r->keepalive_max_nusd_per_day = v->keepalive_max_usd_per_day;

@@ -14,6 +14,7 @@ enum section {
     SECTION_PROVIDER,
     SECTION_ROUTE,
     SECTION_BREAKER,
+    SECTION_AUTO,
     SECTION_HEDGE,
     SECTION_LINK,
     SECTION_SUPPORTS,
@@ -80,7 +81,9 @@ struct route_values {
     const char *model;
     uint32_t strategy;
     const struct node *order, *chain;
-    uint32_t ttft_budget_ms, connect_timeout_ms, idle_timeout_ms, deadline_ms, total_budget_ms;
+    uint32_t ttft_budget_ms /* 0 = auto */, connect_timeout_ms, idle_timeout_ms, deadline_ms, total_budget_ms;
+    uint32_t ttft_budget_mode; /* 0 = enforce, 1 = shadow */
+    const struct node *ttft_auto;
     uint32_t upstream_stream, retries, max_attempts, wait_retry_after_ms;
     const struct node *failover_on;
     uint32_t on_bad_event, resume;
@@ -92,7 +95,7 @@ struct route_values {
 };
 struct link_values {
     const char *provider, *model;
-    uint32_t ttft_budget_ms, connect_timeout_ms, idle_timeout_ms, total_budget_ms, retries;
+    uint32_t ttft_budget_ms /* 0 = auto */, connect_timeout_ms, idle_timeout_ms, total_budget_ms, retries;
     int64_t context_window, max_output;
     uint32_t adjust;
     const struct node *supports, *set, *drop;

@@ -31,7 +31,7 @@ static void all_at_once(void **state)
         "/etc/rm/ringmain.yaml:8:21: error: there is no provider \"bakup\"; did you mean \"backup\"?\n"
         "/etc/rm/ringmain.yaml:9:21: error: \"ttft_budget_ms\" is \"2s\"; expected a whole number of milliseconds from "
         "10 to "
-        "3600000\n"
+        "3600000, or auto\n"
         "/etc/rm/ringmain.yaml:10:5: error: \"idle_timout_ms\" is not a setting of a route; did you mean "
         "\"idle_timeout_ms\"?\n"
         "/etc/rm/ringmain.yaml:11:14: error: \"retries\" is \"99\"; expected a whole number from 0 to 10\n"
@@ -68,9 +68,16 @@ static void not_built_yet(void **state)
     expect_fault(IN_ROUTE("cache: {standby: lazy, return: 1}"), "\"cache.standby\" is not built yet");
     expect_fault(IN_ROUTE("cache: {standby: lazy, return: 1}"), "\"cache.return\" is not built yet");
     expect_fault(IN_ROUTE("cache.return: 1"), "\"cache.return\" is not built yet");
-    expect_fault(IN_ROUTE("ttft_budget_mode: shadow"), "\"ttft_budget_mode\" is not built yet");
-    expect_fault(IN_ROUTE("ttft_budget_ms: auto"), "\"ttft_budget_ms: auto\" is not built yet");
-    expect_fault(IN_LINK("ttft_budget_ms: auto"), "\"ttft_budget_ms: auto\" is not built yet");
+    expect_fault(IN_ROUTE("ttft_budget_mode: shadow"), "");
+    expect_fault(IN_ROUTE("ttft_budget_mode: dark"), "expected enforce or shadow");
+    expect_fault(IN_ROUTE("ttft_budget_ms: auto"), "");
+    expect_fault(IN_ROUTE("ttft_budget_ms: automatic"), "from 10 to 3600000, or auto");
+    expect_fault(IN_LINK("ttft_budget_ms: auto"), "");
+    expect_fault(IN_ROUTE("ttft_auto: {percentile: p50}"), "p90 or p95 or p98 or p99 or p995 or p999");
+    expect_fault(IN_ROUTE("ttft_auto: {max_ms: 200, fallback_ms: 200}"), "\"max_ms\" 200 is less than \"min_ms\" 300");
+    expect_fault(IN_ROUTE("ttft_auto: {max_ms: 10000}"), "\"fallback_ms\" 15000 is not between");
+    expect_fault(IN_ROUTE("ttft_auto: {min_samples: 5}"), "from 20 to 2000");
+    expect_fault(IN_ROUTE("ttft_auto: auto"), "expected a map");
     expect_fault(IN_ROUTE("resume: on"), "there is no second link to go on");
     expect_fault(IN_ROUTE("resume: maybe"), "resume");
     expect_fault(IN_ROUTE("resume: off"), "");
