@@ -36,7 +36,9 @@ bool child_free_ports(uint16_t *ports, size_t n)
 bool child_dir(const char *name, char dir[64])
 {
     const char *tmp = getenv("TMPDIR");
-    snprintf(dir, 64, "%.36s/ringmain-%.8s-XXXXXX", tmp && *tmp ? tmp : "/tmp", name);
+    if (tmp == NULL || *tmp == '\0' || strlen(tmp) > 64 - sizeof "/ringmain-12345678-XXXXXX")
+        tmp = "/tmp";
+    snprintf(dir, 64, "%s/ringmain-%.8s-XXXXXX", tmp, name);
     return mkdtemp(dir) != NULL;
 }
 

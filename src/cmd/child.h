@@ -9,8 +9,8 @@
 
 /* Ports of the loopback that are free now, all different; false when the kernel gives none. */
 bool child_free_ports(uint16_t *ports, size_t n);
-/* A folder of its own for configs and logs: "ringmain-NAME-XXXXXX" in TMPDIR or /tmp. dir takes 64 bytes. False: errno
- * says why. */
+/* A folder of its own for configs and logs: "ringmain-NAME-XXXXXX" in TMPDIR, or in /tmp when that is not set or long.
+ * dir takes 64 bytes; NAME has at most 8. False: errno says why. */
 bool child_dir(const char *name, char dir[64]);
 /* Starts argv (argv[0] "ringmain", then the subcommand; NULL at the end) as this very program. What it prints goes to
  * the end of the file `log`. -1 when it cannot be started. End it with child_end. */

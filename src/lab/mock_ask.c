@@ -113,6 +113,7 @@ const char *mock_ask_read(struct bytes body, enum shape_dialect dialect, struct 
         return "We could not parse the JSON body of your request.";
     out->root = root;
     out->model = json_tree_str(root, "model");
+    out->user = json_tree_str(root, "user");
     out->is_stream = json_tree_bool(root, "stream", false);
     out->wants_usage = json_tree_bool(yyjson_obj_get(root, "stream_options"), "include_usage", false);
     out->max_tokens = json_tree_int(root, "max_completion_tokens", json_tree_int(root, "max_tokens", -1));

@@ -9,6 +9,7 @@
 struct mock_ask {
     yyjson_val *root; /* the body; NULL when it is no JSON object */
     struct bytes model;
+    struct bytes user; /* the body's "user"; n 0 = none */
     bool is_stream, wants_usage;
     int64_t max_tokens;    /* -1 = none */
     int64_t prompt_tokens; /* a guess: a token per four bytes */

@@ -212,6 +212,7 @@ static void read_chat(struct chat *c)
     struct shape_error e;
     c->rng = chance_of_request(conf->seed, conf->name, ++c->p->n_chats);
     snprintf(s->model, sizeof s->model, "%.*s", (int)c->ask.model.n, c->ask.model.p != NULL ? c->ask.model.p : "");
+    snprintf(s->user, sizeof s->user, "%.*s", (int)c->ask.user.n, c->ask.user.p != NULL ? c->ask.user.p : "");
     s->is_stream = c->ask.is_stream;
     s->prompt_tokens = c->ask.prompt_tokens;
     s->attempt = c->attempt = mock_log_attempt(&c->p->log, c->ask.model);

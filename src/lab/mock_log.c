@@ -122,6 +122,7 @@ static void seen_json(const struct seen *s, const char *provider, struct json_wr
     named_int(w, "cache_write", s->cache_write);
     named_int(w, "attempt", (int64_t)s->attempt);
     named(w, "model", s->model);
+    named(w, "user", s->user);
     jw_key(w, "stream");
     jw_bool(w, s->is_stream);
     named(w, "fault", s->fault);

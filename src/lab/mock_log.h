@@ -14,7 +14,7 @@ struct seen {
     int64_t wall_ms;
     uint64_t arrived_us;
     uint64_t at_ms; /* of its arrival, since start or reset */
-    char method[16], path[128], model[MOCK_MODEL_BYTES], fault[32];
+    char method[16], path[128], model[MOCK_MODEL_BYTES], user[32], fault[32];
     uint64_t attempt;   /* number among the requests for this model since start or reset; 0 = no chat */
     struct buf headers; /* JSON object */
     size_t body_bytes;
