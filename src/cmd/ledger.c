@@ -1,4 +1,5 @@
 /* ringmain ledger: what was served, by whom, how fast and at what price. Reads the file; the gateway may run or not. */
+#include "cmd/ledger.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
 #include "cmd/load.h"
@@ -291,8 +292,7 @@ static int show(struct ledger_reader *r, const struct asked *a)
     return e == ERR_OK ? 0 : 1;
 }
 
-/* "24h", or a time. False = neither. */
-static bool since_of(struct ledger_reader *r, const char *text, int64_t *ms)
+bool ledger_since(struct ledger_reader *r, const char *text, int64_t *ms)
 {
     static const struct {
         char unit;
@@ -315,7 +315,7 @@ static bool since_of(struct ledger_reader *r, const char *text, int64_t *ms)
 static int sum(struct ledger_reader *r, const struct asked *a)
 {
     int64_t since_ms = 0;
-    if (a->since != NULL && !since_of(r, a->since, &since_ms)) {
+    if (a->since != NULL && !ledger_since(r, a->since, &since_ms)) {
         fprintf(stderr, "ringmain ledger: --since takes 30m, 24h, 7d or a time like 2026-11-30T07:00:00Z, not '%s'\n",
                 a->since);
         return 2;

@@ -17,8 +17,7 @@ enum { FILE_BYTES_MAX = (4 << 20) + 1, READ_BYTES = 64 * 1024 }; /* one over, so
 
 /* ---- files ---- */
 
-/* Reads a file into *out, whose max bounds it: a longer one is cut there. errno tells why on failure. */
-static bool read_into(const char *path, struct buf *out)
+bool load_bytes(const char *path, struct buf *out)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -49,7 +48,7 @@ static void scrub(struct buf *b)
 static enum err read_small_file(const char *path, struct arena *a, struct bytes *out)
 {
     struct buf content = {.max = FILE_BYTES_MAX};
-    bool is_read = read_into(path, &content);
+    bool is_read = load_bytes(path, &content);
     if (is_read)
         *out = arena_dup(a, buf_bytes(&content));
     scrub(&content);
@@ -77,7 +76,7 @@ static uint64_t cgroup_memory(void)
 {
     struct buf text = {.max = 64};
     uint64_t v = 0;
-    if (!read_into("/sys/fs/cgroup/memory.max", &text) || !bytes_to_u64(bytes_trim(buf_bytes(&text)), &v))
+    if (!load_bytes("/sys/fs/cgroup/memory.max", &text) || !bytes_to_u64(bytes_trim(buf_bytes(&text)), &v))
         v = 0;
     buf_fini(&text);
     return v;
@@ -140,7 +139,7 @@ enum err config_load_file(const char *path, struct config_faults *faults, struct
     static const char *const dialects[] = {"openai", "anthropic", NULL};
     struct buf text = {.max = FILE_BYTES_MAX};
     *out = NULL;
-    if (!read_into(path, &text)) {
+    if (!load_bytes(path, &text)) {
         tell_unreadable(path, errno, faults);
         scrub(&text);
         return ERR_IO;

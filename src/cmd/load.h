@@ -10,4 +10,7 @@
  * releases *faults by config_faults_fini in either case. Prices are those of today. Any thread. */
 enum err config_load_file(const char *path, struct config_faults *faults, struct config **out) RM_MUST_USE;
 
+/* Reads a file into *out, whose max bounds it: a longer one is cut there. errno tells why on failure. */
+bool load_bytes(const char *path, struct buf *out) RM_MUST_USE;
+
 #endif

@@ -7,5 +7,10 @@
 
 /* The published comparison, recomputed. Fails when one of its figures does not come out. */
 int price_article(bool is_json);
+/* `ringmain price import`; argv[0] is "import". */
+int price_import(int argc, char **argv);
+/* What resilience costs on a route of the configuration. */
+struct chain_options;
+int price_chain(const struct chain_options *o);
 
 #endif
