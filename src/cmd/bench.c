@@ -35,6 +35,13 @@ static void usage(FILE *to)
         "  --json FILE|-         the result as JSON\n"
         "  --html FILE           the report, one page that loads nothing\n"
         "  --keep                keep configs and logs of the run\n"
+        "\n"
+        "  --config FILE         real providers: a route of this configuration, failures by a pretend link before it\n"
+        "  --route MODEL         which (its first)\n"
+        "  --max-usd D           needed with --config: the run stops before it can cost more\n"
+        "  --max-tokens N        of an answer (64)\n"
+        "  --yes                 agree to the cost without being asked\n"
+        "\n"
         "  -h, --help            this text\n"
         "\n"
         "Exit: 0 done, 1 failed or an expectation does not hold, 2 usage, 130 Ctrl-C (what there is is written, marked "
@@ -59,7 +66,12 @@ enum option_id {
     OPTION_EXPECT,
     OPTION_JSON,
     OPTION_HTML,
-    OPTION_KEEP
+    OPTION_KEEP,
+    OPTION_CONFIG,
+    OPTION_ROUTE,
+    OPTION_MAX_USD,
+    OPTION_MAX_TOKENS,
+    OPTION_YES
 };
 
 static const struct option options[] = {{"quick", no_argument, NULL, OPTION_QUICK},
@@ -77,6 +89,11 @@ static const struct option options[] = {{"quick", no_argument, NULL, OPTION_QUIC
                                         {"json", required_argument, NULL, OPTION_JSON},
                                         {"html", required_argument, NULL, OPTION_HTML},
                                         {"keep", no_argument, NULL, OPTION_KEEP},
+                                        {"config", required_argument, NULL, OPTION_CONFIG},
+                                        {"route", required_argument, NULL, OPTION_ROUTE},
+                                        {"max-usd", required_argument, NULL, OPTION_MAX_USD},
+                                        {"max-tokens", required_argument, NULL, OPTION_MAX_TOKENS},
+                                        {"yes", no_argument, NULL, OPTION_YES},
                                         {"help", no_argument, NULL, 'h'},
                                         {NULL, 0, NULL, 0}};
 
@@ -88,6 +105,7 @@ static void init_options(struct bench_options *o)
                                 .system_tokens = 1200,
                                 .user_tokens = 200,
                                 .seed = 1,
+                                .max_nusd = -1,
                                 .has_outage = true,
                                 .a = {150, 400},
                                 .b = {160, 420},
@@ -126,9 +144,9 @@ static void make_quick(struct bench_options *o)
     o->cold_after_ms = 1600;
     o->cold_first_ms = 300;
     o->cold_connect_ms = 50;
-    o->outage_length_ms = 6000;
-    o->outage_from_ms = 1500;
-    o->outage_to_ms = 3500;
+    o->outage_length_ms = 5000;
+    o->outage_from_ms = 1200;
+    o->outage_to_ms = 3000;
     o->bucket_ms = 200;
     o->cooldown_ms = 700;
     o->timeout_ms = 10000;
@@ -148,6 +166,32 @@ static bool rate(const char *text, double *out)
     char *end;
     *out = strtod(text, &end);
     return end != text && *end == '\0' && isfinite(*out) && *out > 0 && *out <= 100000;
+}
+
+/* Few and small: they cost money. */
+static void make_real(struct bench_options *o)
+{
+    o->concurrency = 5;
+    o->n = 20;
+    o->rounds = 3;
+    o->max_tokens = 64;
+    o->ramp_ms = 500;
+    o->n_standbys = 0;
+    o->has_outage = false;
+    o->timeout_ms = 60000;
+}
+
+/* "0.50": at most nine decimals. */
+static bool dollars(const char *text, int64_t *out)
+{
+    struct bytes rest = bytes_of(text), whole = bytes_cut(&rest, '.');
+    uint64_t n, part = 0;
+    if (!bytes_to_u64(whole, &n) || n > 1000000 || rest.n > 9 || (rest.n > 0 && !bytes_to_u64(rest, &part)))
+        return false;
+    for (size_t i = rest.n; i < 9; i++)
+        part *= 10;
+    *out = (int64_t)(n * 1000000000 + part);
+    return *out > 0;
 }
 
 /* 90s, 30m, 8h */
@@ -238,6 +282,19 @@ static bool set_one(struct bench_options *o, int id, const char *value, const st
     case OPTION_HTML:
         o->html = value;
         return true;
+    case OPTION_CONFIG:
+        o->config = value;
+        return true;
+    case OPTION_ROUTE:
+        o->route = value;
+        return true;
+    case OPTION_MAX_USD:
+        return dollars(value, &o->max_nusd);
+    case OPTION_MAX_TOKENS:
+        return number(value, 1, 100000, &o->max_tokens);
+    case OPTION_YES:
+        o->is_agreed = true;
+        return true;
     default:
         o->keeps = true;
         return true;
@@ -259,12 +316,19 @@ static int list_figures(const struct figures *known)
     return 1;
 }
 
-static bool is_quick(int argc, char **argv)
+static bool has_option(int argc, char **argv, const char *name)
 {
+    size_t n = strlen(name);
     for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], "--quick") == 0)
+        if (strncmp(argv[i], name, n) == 0 && (argv[i][n] == '\0' || argv[i][n] == '='))
             return true;
     return false;
+}
+
+/* How cold a real standby is cannot be known, and what B is to pretend providers is the chain's first link. */
+static bool is_for_real(enum phase_id id)
+{
+    return id != PHASE_COLD && id != PHASE_WARM && id != PHASE_DIRECT_B;
 }
 
 static void fill_up(struct bench_options *o)
@@ -273,9 +337,40 @@ static void fill_up(struct bench_options *o)
     for (int i = 0; i < PHASE_N; i++)
         any |= o->phases[i];
     for (int i = 0; i < PHASE_N && !any; i++)
-        o->phases[i] = true;
+        o->phases[i] = o->config == NULL || is_for_real((enum phase_id)i);
     if (o->n == 0)
         o->n = o->is_quick ? 2 * o->concurrency : 3 * o->concurrency;
+}
+
+/* What does not go with real providers. 0 = go on; else the exit code + 1. */
+static int open_real(struct bench_options *o)
+{
+    if (o->config == NULL && (o->route != NULL || o->max_nusd >= 0)) {
+        fputs("ringmain bench: --route and --max-usd go with --config\n", stderr);
+        return 3;
+    }
+    if (o->config == NULL)
+        return 0;
+    if (o->max_nusd < 0) {
+        fputs("ringmain bench: --config sends to real providers: --max-usd says what that may cost\n", stderr);
+        return 3;
+    }
+    for (int i = 0; i < PHASE_N; i++)
+        if (o->phases[i] && !is_for_real((enum phase_id)i)) {
+            fprintf(stderr, "ringmain bench: the phase %s takes pretend providers; it does not go with --config\n",
+                    phase_spec((enum phase_id)i)->name);
+            return 3;
+        }
+    o->real = bench_real_open(o->config, o->route);
+    if (o->real == NULL)
+        return 2;
+    struct arena a = {0};
+    struct load_target t;
+    bool has_direct = bench_real_target(o->real, o, &a, &t);
+    arena_fini(&a);
+    if (!has_direct)
+        o->phases[PHASE_DIRECT] = o->phases[PHASE_NAIVE] = false;
+    return 0;
 }
 
 /* 0 = go on; else the exit code + 1. */
@@ -284,8 +379,10 @@ static int read_options(int argc, char **argv, struct bench_options *o, const st
     int id, at = 0;
     bool told = false;
     init_options(o);
-    if (is_quick(argc, argv))
+    if (has_option(argc, argv, "--quick"))
         make_quick(o);
+    if (has_option(argc, argv, "--config"))
+        make_real(o);
     optind = 0;
     while ((id = getopt_long(argc, argv, "h", options, &at)) != -1) {
         if (id == 'h') {
@@ -309,7 +406,7 @@ static int read_options(int argc, char **argv, struct bench_options *o, const st
         return 3;
     }
     fill_up(o);
-    return 0;
+    return open_real(o);
 }
 
 /* ---- the result ---- */
@@ -393,7 +490,7 @@ int cmd_bench(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "faults") == 0)
         return cmd_bench_faults(argc - 1, argv + 1);
-    struct bench_options o;
+    struct bench_options o = {0};
     struct result r = {0};
     result_close(&r);
     int stop = read_options(argc, argv, &o, &r.figures);
@@ -404,8 +501,10 @@ int cmd_bench(int argc, char **argv)
         memcpy(r.expects, o.expects, sizeof r.expects);
         r.n_expects = o.n_expects;
         code = bench_run(&o, &r);
-        code = finish(&o, &r, code);
+        if (code != BENCH_RUN_USAGE)
+            code = finish(&o, &r, code);
     }
+    bench_real_free(o.real);
     result_fini(&r);
     return code;
 }

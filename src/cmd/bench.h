@@ -28,6 +28,12 @@ struct bench_options {
     struct expect expects[RESULT_EXPECTS_MAX];
     size_t n_expects;
     bool is_quick, keeps;
+    /* real providers; config NULL = pretend ones */
+    const char *config, *route;
+    int64_t max_nusd; /* the spend cap; -1 = none */
+    bool is_agreed;   /* --yes */
+    unsigned max_tokens;
+    struct bench_real *real; /* of config and route */
     /* what --quick makes smaller */
     struct bench_pretend a, b, c;
     unsigned tokens, tokens_per_s, ramp_ms;
@@ -35,6 +41,52 @@ struct bench_options {
     unsigned outage_rate, outage_length_ms, outage_from_ms, outage_to_ms, bucket_ms, cooldown_ms;
     uint64_t timeout_ms; /* of one request */
 };
+
+/* ---- bench_real.c: a route of the user's own configuration ---- */
+
+struct bench_real;
+
+/* Loads the file and finds the route (NULL = its first). NULL: told on stderr. */
+struct bench_real *bench_real_open(const char *path, const char *route);
+void bench_real_free(struct bench_real *r);
+/* The gateway's configuration: theirs, with the route as "bench", and behind one and two pretend links that fail as
+ * "bench-fault" and "bench-double". */
+struct bench_world;
+void bench_real_config(const struct bench_real *r, const struct bench_world *w, unsigned budget_ms, struct buf *out);
+/* The route's first link without a gateway; texts live in the arena. False: it speaks another dialect than Chat. */
+bool bench_real_target(const struct bench_real *r, const struct bench_options *o, struct arena *a,
+                       struct load_target *out);
+/* What one request may cost at most, nano-dollars: directly, and through the whole chain. False where a link has no
+ * price; *nameless is that link then. */
+struct bench_worst {
+    int64_t direct_nusd, chain_nusd;
+};
+bool bench_real_worst(const struct bench_real *r, size_t body_bytes, unsigned max_tokens, struct bench_worst *out,
+                      char nameless[160]);
+/* What a request that ended well has cost by the tokens it told, where exactly one real link was tried for it:
+ * n_pretend of its attempts were pretend ones. NUSD_UNKNOWN = not known before the ledger is read. */
+int64_t bench_real_cost(const struct bench_real *r, const struct sample *s, unsigned n_pretend);
+void bench_real_tell(const struct bench_real *r, struct result_settings *s);
+
+/* ---- bench_cap.c: the spend cap ---- */
+
+struct bench_cap {
+    bool is_on;
+    int64_t max_nusd, worst_nusd; /* worst: of one request of the running phase */
+    int64_t spent_nusd;           /* of phases that were read back */
+    int64_t ended_nusd;           /* of requests of the running phase whose cost is known already */
+    uint64_t n_open;              /* the others of it: each is taken for the worst */
+};
+
+/* May one more request start? Counts it then. */
+bool bench_cap_may_start(struct bench_cap *c);
+/* A request has ended; cost NUSD_UNKNOWN: it stays the worst. */
+void bench_cap_ended(struct bench_cap *c, int64_t cost_nusd);
+/* The phase is read back: what its requests have cost takes the place of the worst. A request whose cost is unknown has
+ * cost the worst. */
+void bench_cap_settle(struct bench_cap *c, const struct sample *v, size_t n);
+/* Tells what the run will send and may cost, and asks. False: no. */
+bool bench_cap_agree(const struct bench_options *o, const struct bench_cap *c, uint64_t n_requests);
 
 /* ---- bench_world.c: pretend providers and the gateway as processes ---- */
 
@@ -103,5 +155,7 @@ void bench_show(const struct result *r, FILE *to);
 /* Writes `text` to path by a temporary file beside it. False: told on stderr. A path that is no regular file (a pipe, a
  * device) is written directly. */
 bool bench_write(const char *path, struct bytes text);
+/* False: errno says why. */
+bool bench_read(const char *path, struct buf *out);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-enum { TRIES = 300, PAGE = 500, CALL_TIMEOUT_US = 10000000 };
+enum { TRIES = 300, PAGE_MAX = 500, PAGE_SPARE = 20, CALL_TIMEOUT_US = 10000000 };
 
 struct entry {
     uint64_t id;
@@ -73,7 +73,9 @@ static bool read_page(struct reading *r, uint64_t *before)
     const char *why;
     char path[96], id[TEXT_ID_BYTES] = "";
     text_id(*before, id);
-    snprintf(path, sizeof path, *before != 0 ? "/api/requests?n=%d&before=%s" : "/api/requests?n=%d", PAGE, id);
+    size_t want = r->n - r->n_found + PAGE_SPARE;
+    snprintf(path, sizeof path, *before != 0 ? "/api/requests?n=%zu&before=%s" : "/api/requests?n=%zu",
+             want < PAGE_MAX ? want : PAGE_MAX, id);
     struct caller_ask ask = {
         .host = "127.0.0.1", .port = r->port, .method = "GET", .path = path, .timeout_us = CALL_TIMEOUT_US};
     yyjson_val *root = NULL, *record;

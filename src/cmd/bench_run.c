@@ -31,10 +31,13 @@ struct run {
     struct resolver *resolver;
     struct load *load;
     struct arena arena; /* heads and bodies of the requests */
-    struct load_target a, b, gateway, outage, naive[NAIVE_HOPS];
+    struct load_target a, b, gateway, fault, doubled, outage, naive[NAIVE_HOPS];
     struct load_target cold[BENCH_STANDBYS_MAX], warm[BENCH_STANDBYS_MAX];
     struct watch signals;
     struct timer tick, alarm;
+    struct bench_cap cap;
+    struct bench_worst worst;
+    unsigned n_pretend; /* real providers: attempts of the running phase that pretend links take */
     struct bench_progress progress;
     bool is_loading, is_interrupted;
     unsigned round;
@@ -107,7 +110,7 @@ static struct load_target target(struct run *x, const char *name, const char *mo
 {
     const struct bench_options *o = x->o;
     struct buf body = {0}, head = {0};
-    struct prompt p = {model, o->system_tokens, o->user_tokens, 0};
+    struct prompt p = {model, o->system_tokens, o->user_tokens, o->max_tokens};
     char host[32];
     snprintf(host, sizeof host, "127.0.0.1:%u", port);
     prompt_body(&p, &body);
@@ -122,13 +125,29 @@ static struct load_target target(struct run *x, const char *name, const char *mo
     return t;
 }
 
+/* Real providers: what fails is a pretend link before the chain, and what serves then is the chain's first. */
+static void make_real_targets(struct run *x)
+{
+    const struct bench_world *w = &x->world;
+    bench_real_target(x->o->real, x->o, &x->arena, &x->a);
+    x->gateway = target(x, "", "bench", w->port);
+    x->fault = target(x, "", "bench-fault", w->port);
+    x->doubled = target(x, "", "bench-double", w->port);
+    x->naive[0] = x->naive[1] = target(x, "bench-fault-1", "bench", w->port_a);
+    x->naive[2] = x->a;
+}
+
 static void make_targets(struct run *x)
 {
     const struct bench_world *w = &x->world;
     char name[32];
+    if (x->o->real != NULL) {
+        make_real_targets(x);
+        return;
+    }
     x->a = target(x, "A", "bench", w->port_a);
     x->b = target(x, "B", "bench", w->port_b);
-    x->gateway = target(x, "", "bench", w->port);
+    x->gateway = x->fault = x->doubled = target(x, "", "bench", w->port);
     x->outage = target(x, "", "outage", w->port);
     x->naive[0] = x->naive[1] = x->a;
     x->naive[2] = x->b;
@@ -140,6 +159,27 @@ static void make_targets(struct run *x)
     }
 }
 
+static bool may_start(void *arg)
+{
+    return bench_cap_may_start(&((struct run *)arg)->cap);
+}
+
+static void on_end(const struct sample *s, void *arg)
+{
+    struct run *x = arg;
+    if (x->o->real != NULL)
+        bench_cap_ended(&x->cap, bench_real_cost(x->o->real, s, x->n_pretend));
+}
+
+/* What the phase puts at risk with each request. */
+static void set_stake(struct run *x, enum phase_id id)
+{
+    const struct phase_spec *spec = phase_spec(id);
+    bool is_chain = spec->path == PATH_GATEWAY;
+    x->cap.worst_nusd = is_chain ? x->worst.chain_nusd : x->worst.direct_nusd;
+    x->n_pretend = spec->path == PATH_NAIVE ? NAIVE_HOPS - 1 : (spec->fault_a != NULL) + (spec->fault_b != NULL);
+}
+
 static struct load_plan plan_of(struct run *x, enum phase_id id)
 {
     const struct bench_options *o = x->o;
@@ -149,7 +189,10 @@ static struct load_plan plan_of(struct run *x, enum phase_id id)
                           .concurrency = o->rate > 0 ? OPEN_LOOP_MAX : o->concurrency,
                           .ramp_us = (uint64_t)o->ramp_ms * 1000,
                           .rate = o->rate,
-                          .round = x->round};
+                          .round = x->round,
+                          .may_start = may_start,
+                          .on_end = on_end,
+                          .arg = x};
     switch (phase_spec(id)->path) {
     case PATH_DIRECT_A:
         p.targets = &x->a;
@@ -158,7 +201,9 @@ static struct load_plan plan_of(struct run *x, enum phase_id id)
         p.targets = &x->b;
         break;
     case PATH_GATEWAY:
-        p.targets = &x->gateway;
+        p.targets = phase_spec(id)->fault_b != NULL   ? &x->doubled
+                    : phase_spec(id)->fault_a != NULL ? &x->fault
+                                                      : &x->gateway;
         break;
     case PATH_STANDBY:
         p.targets = id == PHASE_COLD ? x->cold : x->warm;
@@ -179,9 +224,13 @@ static struct load_plan plan_of(struct run *x, enum phase_id id)
 
 /* Without a gateway nobody keeps books; the same rule by hand: what was told, and for each attempt given up its prompt,
  * which the provider has read. */
-static void price_by_hand(struct sample *v, size_t n)
+static void price_by_hand(const struct run *x, struct sample *v, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
+        if (x->o->real != NULL) {
+            v[i].cost_nusd = bench_real_cost(x->o->real, &v[i], x->n_pretend);
+            continue;
+        }
         if (v[i].input < 0 || v[i].output < 0 || v[i].attempts == 0)
             continue;
         v[i].waste_nusd = v[i].input * PRICE_INPUT_NUSD * (v[i].attempts - 1);
@@ -192,7 +241,7 @@ static void price_by_hand(struct sample *v, size_t n)
 static void read_back(struct run *x, enum phase_path path, struct sample *v, size_t n)
 {
     if (path != PATH_GATEWAY && path != PATH_STANDBY) {
-        price_by_hand(v, n);
+        price_by_hand(x, v, n);
         return;
     }
     size_t missing = bench_ledger_read(x->world.caller, x->world.admin_port, v, n);
@@ -235,6 +284,14 @@ static bool is_alive(struct run *x)
     return dead == NULL;
 }
 
+static int cap_reached(struct run *x)
+{
+    fprintf(stderr, "ringmain bench: stopped at the spend cap: $%.6f are spent, and $%.2f may be\n",
+            (double)x->cap.spent_nusd / 1e9, (double)x->cap.max_nusd / 1e9);
+    x->r->partial_reason = "the spend cap was reached";
+    return BENCH_RUN_FAILED;
+}
+
 /* Keeps what was begun; requests that were never sent are nobody's. */
 static void keep(struct phase *p, const struct sample *v, size_t n)
 {
@@ -254,6 +311,7 @@ static int run_phase(struct run *x, enum phase_id id)
     struct load_plan plan = plan_of(x, id);
     bool is_standby = spec->path == PATH_STANDBY;
     bench_progress_step(&x->progress, x->round, spec->title);
+    set_stake(x, id);
     if (!is_alive(x) || !bench_world_faults(&x->world, spec->fault_a, spec->fault_b, 0, 0))
         return BENCH_RUN_FAILED;
     if (is_standby && !wait_for_cold(x))
@@ -266,8 +324,34 @@ static int run_phase(struct run *x, enum phase_id id)
         code = BENCH_RUN_FAILED;
     if (is_whole) {
         read_back(x, spec->path, v, n);
+        bench_cap_settle(&x->cap, v, n);
         keep(&x->r->phases[id], v, n);
+        if (id == PHASE_DIRECT && x->o->real != NULL) /* what a failover leads to is the same provider */
+            keep(&x->r->phases[PHASE_DIRECT_B], v, n);
         bench_progress_end(&x->progress, v, n);
+    }
+    mem_free(v);
+    return code == BENCH_RUN_OK && load_progress(x->load)->was_refused ? cap_reached(x) : code;
+}
+
+/* Real requests cost money: one is enough. */
+static int warm_up_one(struct run *x, enum phase_id id)
+{
+    struct load_plan plan = plan_of(x, id);
+    unsigned most = x->o->real != NULL ? 1 : x->o->concurrency;
+    int code = BENCH_RUN_OK;
+    set_stake(x, id);
+    plan.n = plan.n > most ? most : plan.n;
+    struct sample *v = mem_zalloc(plan.n * sizeof *v);
+    if (!drive(x, &plan, v))
+        code = BENCH_RUN_STOPPED;
+    else if (load_progress(x->load)->was_refused)
+        code = cap_reached(x);
+    else if (!is_good_baseline(v, plan.n, phase_spec(id)->title))
+        code = BENCH_RUN_FAILED;
+    if (code != BENCH_RUN_STOPPED) {
+        read_back(x, phase_spec(id)->path, v, load_progress(x->load)->n_started);
+        bench_cap_settle(&x->cap, v, load_progress(x->load)->n_started);
     }
     mem_free(v);
     return code;
@@ -281,15 +365,9 @@ static int warm_up(struct run *x)
     if (!bench_world_faults(&x->world, NULL, NULL, 0, 0))
         return BENCH_RUN_FAILED;
     for (size_t i = 0; i < RM_COUNTOF(ids) && code == BENCH_RUN_OK; i++) {
-        struct load_plan plan = plan_of(x, ids[i]);
-        if (plan.n > x->o->concurrency)
-            plan.n = x->o->concurrency;
-        struct sample *v = mem_zalloc(plan.n * sizeof *v);
-        if (!drive(x, &plan, v))
-            code = BENCH_RUN_STOPPED;
-        else if (!is_good_baseline(v, plan.n, phase_spec(ids[i])->title))
-            code = BENCH_RUN_FAILED;
-        mem_free(v);
+        if (x->o->real != NULL && !x->o->phases[ids[i]])
+            continue;
+        code = warm_up_one(x, ids[i]);
     }
     return code;
 }
@@ -373,20 +451,6 @@ static int run_outage(struct run *x)
 
 /* ---- rounds of other days ---- */
 
-static bool read_file(const char *path, struct buf *out)
-{
-    char part[65536];
-    size_t n;
-    FILE *f = fopen(path, "r");
-    if (f == NULL)
-        return false;
-    while ((n = fread(part, 1, sizeof part, f)) > 0)
-        buf_put(out, bytes_from(part, n));
-    bool ok = ferror(f) == 0;
-    fclose(f);
-    return ok;
-}
-
 static bool resume(const struct bench_options *o, struct result *r, unsigned *n_rounds)
 {
     struct buf text = {0};
@@ -394,7 +458,7 @@ static bool resume(const struct bench_options *o, struct result *r, unsigned *n_
     *n_rounds = 0;
     if (o->resume_file == NULL)
         return true;
-    if (!read_file(o->resume_file, &text))
+    if (!bench_read(o->resume_file, &text))
         why = errno == ENOENT ? NULL : strerror(errno);
     else
         rounds_read(buf_bytes(&text), r, n_rounds, &why);
@@ -428,6 +492,10 @@ static void tell_settings(const struct bench_options *o, struct result_settings 
                                   .user_tokens = o->user_tokens,
                                   .ttft_budget_ms = o->budget_ms,
                                   .n_providers = RM_COUNTOF(names)};
+    if (o->real != NULL) {
+        bench_real_tell(o->real, s);
+        return;
+    }
     for (size_t i = 0; i < RM_COUNTOF(names); i++) {
         struct result_provider *x = &s->providers[i];
         *x = (struct result_provider){.dialect = "openai", .model = "bench", .tokens_per_s = o->tokens_per_s};
@@ -521,12 +589,37 @@ static unsigned count_steps(const struct bench_options *o)
     return n * o->rounds + o->has_outage;
 }
 
+/* False: told, or refused. */
+static bool agree_on_money(struct run *x)
+{
+    const struct bench_options *o = x->o;
+    char nameless[160];
+    if (o->real == NULL)
+        return true;
+    struct load_target t = target(x, "", "bench", 1);
+    if (!bench_real_worst(o->real, t.body.n, o->max_tokens, &x->worst, nameless)) {
+        fprintf(stderr, "ringmain bench: the price of %s is not known, so no cap can be kept; write it into `prices`\n",
+                nameless);
+        return false;
+    }
+    x->cap = (struct bench_cap){.is_on = true, .max_nusd = o->max_nusd, .worst_nusd = x->worst.chain_nusd};
+    uint64_t n = 0;
+    for (int i = 0; i < PHASE_N; i++)
+        n += o->phases[i] ? o->n : 0;
+    return bench_cap_agree(o, &x->cap, (n + 2) * o->rounds);
+}
+
 int bench_run(const struct bench_options *o, struct result *r)
 {
     struct run x = {.o = o, .r = r};
     unsigned first;
     r->seed = o->seed;
+    r->is_real = o->real != NULL;
     tell_settings(o, &r->settings);
+    if (!agree_on_money(&x)) {
+        arena_fini(&x.arena);
+        return BENCH_RUN_USAGE;
+    }
     if (!resume(o, r, &first))
         return BENCH_RUN_FAILED;
     r->settings.rounds = first;
@@ -537,9 +630,9 @@ int bench_run(const struct bench_options *o, struct result *r)
         code = run_rounds(&x, first);
     r->ended_wall_ms = loop_wall_ms(x.loop);
     bench_progress_fini(&x.progress);
-    close_run(&x, o->keeps || code == BENCH_RUN_FAILED);
+    close_run(&x, o->keeps || (code == BENCH_RUN_FAILED && r->partial_reason == NULL));
     end_loop(&x);
-    if (code != BENCH_RUN_OK)
+    if (code != BENCH_RUN_OK && r->partial_reason == NULL)
         r->partial_reason = code == BENCH_RUN_STOPPED ? "interrupted" : "a phase failed";
     result_close(r);
     return code;

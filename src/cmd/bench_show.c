@@ -185,3 +185,17 @@ bool bench_write(const char *path, struct bytes text)
         fprintf(stderr, "ringmain bench: %s: %s\n", path, strerror(errno));
     return ok;
 }
+
+bool bench_read(const char *path, struct buf *out)
+{
+    char part[65536];
+    size_t n;
+    FILE *f = fopen(path, "r");
+    if (f == NULL)
+        return false;
+    while ((n = fread(part, 1, sizeof part, f)) > 0)
+        buf_put(out, bytes_from(part, n));
+    bool ok = ferror(f) == 0;
+    fclose(f);
+    return ok;
+}

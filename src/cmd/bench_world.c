@@ -237,11 +237,10 @@ static void put_price(struct json_writer *j, const char *model)
     jw_end(j);
 }
 
-static bool write_config(const struct bench_world *w, const struct bench_options *o)
+static void put_config(const struct bench_world *w, const struct bench_options *o, struct buf *out)
 {
-    struct buf out = {0};
     struct json_writer j;
-    jw_init(&j, &out);
+    jw_init(&j, out);
     jw_object(&j);
     putf(&j, "listen", "127.0.0.1:%u", w->port);
     putf(&j, "admin", "127.0.0.1:%u", w->admin_port);
@@ -262,6 +261,15 @@ static bool write_config(const struct bench_world *w, const struct bench_options
     jw_end(&j);
     put_routes(&j, o);
     jw_end(&j);
+}
+
+static bool write_config(const struct bench_world *w, const struct bench_options *o)
+{
+    struct buf out = {0};
+    if (o->real != NULL)
+        bench_real_config(o->real, w, o->budget_ms, &out);
+    else
+        put_config(w, o, &out);
     return write_file(w, "ringmain.yaml", &out);
 }
 

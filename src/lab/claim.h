@@ -17,14 +17,12 @@ struct claim {
 
 /* The failover claim's x: how much more than the budget and the backup's own first token half of the users may wait. */
 enum { CLAIM_FAILOVER_MS = 25 };
-/* The waste claim: one request in so many fails over because its provider hangs. */
-enum { CLAIM_ONE_IN = 100 };
-
 struct claim_facts {
     const struct phase *phases; /* PHASE_N, closed */
     const struct delta *deltas; /* DELTA_N */
     const struct outage *outage;
     double budget_ms;
+    bool is_real; /* what failed was a pretend link, and free of charge */
 };
 
 const char *claim_verdict_word(enum claim_verdict v);

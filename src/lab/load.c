@@ -111,6 +111,8 @@ static void start_due(struct load *l)
             return;
         }
         if (l->plan.may_start != NULL && !l->plan.may_start(l->plan.arg)) {
+            if (l->progress.n_done < l->progress.n_started)
+                return; /* asked again when one has ended */
             l->progress.was_refused = true;
             break;
         }
@@ -124,6 +126,8 @@ static void on_end(struct shot *s)
     struct load *l = RM_CONTAINER(s->world, struct load, world);
     l->progress.n_done++;
     l->progress.n_failed += !s->sample->is_ok;
+    if (l->plan.on_end != NULL)
+        l->plan.on_end(s->sample, l->plan.arg);
     l->free[l->n_free++] = (unsigned)(s - l->shots);
     start_due(l);
 }

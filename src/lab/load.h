@@ -34,8 +34,11 @@ struct load_plan {
     uint64_t ramp_us;        /* closed: workers begin spread over it */
     double rate;             /* requests a second; 0 = closed loop */
     uint32_t round;
-    /* Asked before each start; false = no more are started. NULL = always. */
+    /* Asked before each start. False: asked again when a running one has ended; with none running no more are started.
+     * NULL = always. */
     bool (*may_start)(void *arg);
+    /* Told of each one that has ended. NULL = nobody. */
+    void (*on_end)(const struct sample *s, void *arg);
     void *arg;
 };
 

@@ -42,7 +42,7 @@ void result_close(struct result *r)
     phase_close(&r->outage.phase);
     outage_figures(&r->outage, &r->figures);
     delta_all(r->phases, r->settings.ttft_budget_ms, r->seed, r->deltas, &r->figures);
-    struct claim_facts facts = {r->phases, r->deltas, &r->outage, r->settings.ttft_budget_ms};
+    struct claim_facts facts = {r->phases, r->deltas, &r->outage, r->settings.ttft_budget_ms, r->is_real};
     claim_fini(r->claims);
     claim_all(&facts, r->claims);
     sum_money(r);

@@ -29,6 +29,7 @@ struct result {
     int64_t started_wall_ms, ended_wall_ms;
     uint64_t seed;
     const char *partial_reason; /* NULL = whole */
+    bool is_real;               /* real providers behind a pretend link that fails: its waste is no money */
     struct result_machine machine;
     struct result_settings settings;
     struct phase phases[PHASE_N];

@@ -114,7 +114,13 @@ static void waste(void **state)
     assert_true(fabs(figure(&r, "hang.waste.pct") - 100.0 / 3) < 1e-9);
     assert_true(figure(&r, "waste.pct") == 20);
     assert_int_equal(r.spend_nusd, 75000);
-    assert_int_equal(r.claims[CLAIM_WASTE].verdict, CLAIM_FAILS); /* 500 of 1000 once in a hundred: half a per cent */
+    assert_int_equal(r.claims[CLAIM_WASTE].verdict, CLAIM_HOLDS); /* 500 lost where a healthy one costs 1000 */
+    assert_true(bytes_find(buf_bytes(&r.claims[CLAIM_WASTE].text), BYTES("wastes 50 %")) != SIZE_MAX);
+    assert_true(bytes_find(buf_bytes(&r.claims[CLAIM_WASTE].text), BYTES("one request in 100 ")) != SIZE_MAX);
+    r.phases[PHASE_HANG].v[0].waste_nusd += 30 * 501;
+    result_close(&r);
+    assert_int_equal(r.claims[CLAIM_WASTE].verdict, CLAIM_FAILS);
+    r.phases[PHASE_HANG].v[0].waste_nusd -= 30 * 501;
     r.phases[PHASE_HANG].v[3].cost_nusd = NUSD_UNKNOWN;
     result_close(&r);
     assert_true(isnan(figure(&r, "waste.pct")));

@@ -517,6 +517,41 @@ static void a_cap_ends_it(void **state)
     tear_down(&s);
 }
 
+/* What is in flight may come out cheaper than it was taken for: then there is room again. */
+struct purse {
+    unsigned n_open, n_ended;
+};
+
+static bool two_at_once(void *arg)
+{
+    struct purse *p = arg;
+    return p->n_open < 2 && p->n_ended + p->n_open < 7 && ++p->n_open > 0;
+}
+
+static void ended(const struct sample *s, void *arg)
+{
+    struct purse *p = arg;
+    assert_true(s->is_ok && s->end_us > 0);
+    p->n_open--;
+    p->n_ended++;
+}
+
+static void a_cap_gives_room_again(void **state)
+{
+    struct stage s;
+    struct purse purse = {0};
+    set_up(&s);
+    s.plan.concurrency = 5;
+    s.plan.may_start = two_at_once;
+    s.plan.on_end = ended;
+    s.plan.arg = &purse;
+    run(&s);
+    assert_int_equal(purse.n_ended, 7);
+    assert_int_equal(load_progress(s.load)->n_started, 7);
+    assert_true(load_progress(s.load)->was_refused);
+    tear_down(&s);
+}
+
 static void stop_gives_up(void **state)
 {
     struct stage s;
@@ -561,6 +596,7 @@ int main(void)
         cmocka_unit_test(chain_ends_with_the_first_token),
         cmocka_unit_test(chain_ends_with_its_last),
         cmocka_unit_test(a_cap_ends_it),
+        cmocka_unit_test(a_cap_gives_room_again),
         cmocka_unit_test(stop_gives_up),
         cmocka_unit_test(freed_while_running),
     };
