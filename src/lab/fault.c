@@ -2,7 +2,7 @@
 
 #include "base/check.h"
 
-static const char *const words[FAULT_N_KINDS] = {
+static const char *const words[FAULT_N_KINDS + 1] = {
     [FAULT_NONE] = "ok",
     [FAULT_STATUS] = "status",
     [FAULT_QUOTA] = "quota",
@@ -161,6 +161,11 @@ int64_t fault_after(const struct fault *f)
     if (f->after >= 0)
         return f->after;
     return f->kind == FAULT_MALFORMED || f->kind == FAULT_HUGE ? 0 : AFTER_DEFAULT;
+}
+
+const char *const *fault_names(void)
+{
+    return words;
 }
 
 const char *fault_words(void)

@@ -58,6 +58,8 @@ bool fault_parse(struct bytes word, struct fault *out);
 bool fault_parse_list(struct bytes words, struct fault *out, size_t *n, struct bytes *bad);
 const char *fault_word(const struct fault *f);
 int64_t fault_after(const struct fault *f);
+/* The words without their numbers, NULL at the end: to find the nearest one. */
+const char *const *fault_names(void);
 /* All words, for --help, separated by blanks. */
 const char *fault_words(void);
 

@@ -313,8 +313,11 @@ static void read_tls(struct reader *r, const struct node *n, const struct member
 static void read_rate_number(struct reader *r, const struct node *n, const struct member *m, void *to)
 {
     uint64_t v;
-    if (thousandths(r, n, m, &v) && v > 0)
-        *(uint64_t *)to = v;
+    if (!thousandths(r, n, m, &v))
+        return;
+    if (v == 0)
+        expected(r, n, m->name, "more than 0");
+    *(uint64_t *)to = v;
 }
 
 static void read_rate(struct reader *r, const struct node *n, const struct member *m, void *to)
@@ -354,10 +357,14 @@ static void read_fault(struct reader *r, const struct node *n, const struct memb
 {
     struct rule *row = to;
     struct fault f;
-    if (n->kind != NODE_SCALAR || !fault_parse(n->raw, &f))
-        expected(r, n, m->name, arena_printf(&r->log.faults->arena, "one of %s", fault_words()).p);
-    else
+    if (n->kind == NODE_SCALAR && fault_parse(n->raw, &f)) {
         row->fault = f;
+        return;
+    }
+    struct bytes rest = n->kind == NODE_SCALAR ? n->raw : BYTES("");
+    const char *hint = fault_hint(&r->log, bytes_cut(&rest, ':'), fault_names());
+    expected(r, n, m->name,
+             arena_printf(&r->log.faults->arena, "a fault of those that `ringmain mock --help` lists%s", hint).p);
 }
 
 /* The numbers of a row go over those of its word, wherever they stand: they are read after it. */

@@ -82,7 +82,7 @@ static int read_until(struct stage *s, int fd, const char *end, struct buf *out)
 }
 
 #define CHAT "/v1/chat/completions"
-#define BODY "{\"model\":\"m\",\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}"
+#define BODY "{\"model\":\"m\",\"user\":null,\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}"
 
 static void set_fault(struct stage *s, int fd, const char *json, struct buf *out)
 {
@@ -158,9 +158,9 @@ static void sees_who_hangs_up(void **state)
         if (strstr(buf_cstr(&out), "\"hung_up\":true") != NULL)
             break;
     }
-    assert_non_null(strstr(buf_cstr(&out),
-                           "\"model\":\"m\",\"stream\":true,\"fault\":\"stall\",\"status\":200,\"answered\":"
-                           "false,\"hung_up\":true,\"hung_up_ms\":"));
+    assert_non_null(strstr(
+        buf_cstr(&out), "\"model\":\"m\",\"user\":null,\"stream\":true,\"fault\":\"stall\",\"status\":200,\"answered\":"
+                        "false,\"hung_up\":true,\"hung_up_ms\":"));
     close(control);
     buf_fini(&out);
     stage_fini(&s);
@@ -187,6 +187,58 @@ static void refuses_and_comes_back(void **state)
     stage_fini(&s);
 }
 
+/* No write is larger than told, and characters, line ends and chunk sizes are cut: each turn of the loop is one write,
+ * and the test reads after each. */
+static void pieces_are_small(void **state)
+{
+    static const struct {
+        const char *order;
+        size_t most;
+    } table[] = {{"{\"fault\":\"split\"}", 1}, {"{\"fault\":\"split:5\"}", 5}, {"{\"fault\":\"drip:1\"}", 1}};
+    struct stage s;
+    struct buf whole = {0}, out = {0};
+    stage_init(&s, "");
+    int control = dial(&s), fd = dial(&s);
+    send_request(fd, CHAT, BODY);
+    assert_int_equal(read_until(&s, fd, "0\r\n\r\n", &whole), 0);
+    for (size_t i = 0; i < RM_COUNTOF(table); i++) {
+        set_fault(&s, control, table[i].order, &out);
+        send_request(fd, CHAT, BODY);
+        buf_clear(&out);
+        for (int turn = 0; turn < 20000 && out.n < whole.n; turn++) {
+            loop_turn(s.loop, 2000);
+            ssize_t n = read(fd, buf_reserve(&out, 4096), 4096);
+            assert_true(n <= (ssize_t)table[i].most);
+            if (n > 0)
+                buf_grew(&out, (size_t)n);
+        }
+        assert_int_equal(out.n, whole.n); /* the ids have as many digits */
+        assert_true(bytes_ends_with(buf_bytes(&out), BYTES("data: [DONE]\n\n\r\n0\r\n\r\n")));
+    }
+    close(fd);
+    close(control);
+    buf_fini(&out);
+    buf_fini(&whole);
+    stage_fini(&s);
+}
+
+/* Whoever sends a request on a connection before the answer to the last one came is answered in order. */
+static void requests_in_a_row(void **state)
+{
+    struct stage s;
+    struct buf out = {0};
+    stage_init(&s, "");
+    int fd = dial(&s);
+    send_request(fd, CHAT, BODY);
+    send_request(fd, "/_mock/log", "");
+    assert_int_equal(read_until(&s, fd, "\"hung_up_ms\":null}]", &out), 0);
+    const char *done = strstr(buf_cstr(&out), "[DONE]"), *log = strstr(out.p, "\"answered\":true");
+    assert_true(done != NULL && log > done);
+    close(fd);
+    buf_fini(&out);
+    stage_fini(&s);
+}
+
 static void wants_its_key(void **state)
 {
     struct stage s;
@@ -209,6 +261,8 @@ int main(void)
         cmocka_unit_test(broken_connections),
         cmocka_unit_test(sees_who_hangs_up),
         cmocka_unit_test(refuses_and_comes_back),
+        cmocka_unit_test(pieces_are_small),
+        cmocka_unit_test(requests_in_a_row),
         cmocka_unit_test(wants_its_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
