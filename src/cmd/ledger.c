@@ -23,7 +23,8 @@ static void usage(FILE *to)
 {
     fputs("usage: ringmain ledger tail [-n N] [-f]      the newest requests, oldest first\n"
           "       ringmain ledger show ID              one request and all of its attempts\n"
-          "       ringmain ledger sum [--since WHEN]   requests, spend and waste, by outcome and target\n\n"
+          "       ringmain ledger sum [--since WHEN]   requests, spend and waste, by outcome and target\n"
+          "       ringmain ledger reprice              what was recorded under other prices (--help tells more)\n\n"
           "  -c, --config FILE   the ledger of this configuration (default ringmain.yaml)\n"
           "  --db FILE           this ledger file\n"
           "  -n N                how many (20, at most 1000)\n"
@@ -422,6 +423,8 @@ int cmd_ledger(int argc, char **argv)
 {
     struct asked a = {.config = "ringmain.yaml", .n = TAIL_DEFAULT};
     int o;
+    if (argc > 1 && strcmp(argv[1], "reprice") == 0)
+        return ledger_reprice(argc - 1, argv + 1);
     while ((o = getopt_long(argc, argv, "c:n:fh", options, NULL)) != -1) {
         if (o == 'h') {
             usage(stdout);

@@ -2,9 +2,25 @@
 #ifndef RM_CMD_LEDGER_H
 #define RM_CMD_LEDGER_H
 
+#include "cmd/prices.h"
 #include "ledger/reader.h"
 
 /* "30m", "24h", "7d", or a time -> milliseconds since 1970. False = none of them. */
 bool ledger_since(struct ledger_reader *r, const char *text, int64_t *ms);
+
+/* Subcommands of their own; argv[0] is the word. */
+int ledger_reprice(int argc, char **argv);
+
+/* A ledger with the prices to look at it. */
+struct ledger_stage {
+    struct config *config; /* NULL where --db was given without --config */
+    struct prices *prices;
+    struct ledger_reader *reader;
+    const char *path; /* of the ledger */
+};
+/* config NULL: db must be given; db NULL: the configuration's. book: see prices_open. Tells on standard error what
+ * fails; false then, and nothing is left open. */
+bool ledger_stage_open(const char *config, const char *db, const char *book, struct ledger_stage *out) RM_MUST_USE;
+void ledger_stage_close(struct ledger_stage *s);
 
 #endif

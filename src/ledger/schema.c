@@ -19,6 +19,8 @@ static const char *const migrations[SCHEMA_VERSION] = {
     ", PRIMARY KEY (request_id, n)) WITHOUT ROWID;",
     "CREATE TABLE run (id INTEGER PRIMARY KEY, started_ms INTEGER NOT NULL, ended_ms INTEGER,"
     " is_unclean INTEGER NOT NULL DEFAULT 0, version TEXT, rows_written INTEGER, rows_lost INTEGER);",
+    "CREATE TABLE repriced (request_id INTEGER NOT NULL, n INTEGER NOT NULL, at_ms INTEGER NOT NULL, price_version,"
+    " cost_nusd INTEGER, waste_nusd INTEGER, PRIMARY KEY (request_id, n, at_ms)) WITHOUT ROWID;",
 };
 
 static int first_int(sqlite3 *db, const char *sql, int none)
@@ -109,9 +111,9 @@ enum err schema_open_reader(const char *path, sqlite3 **out, char *message, size
         return give_up(db, ERR_IO, path, message, message_cap);
     if (v > SCHEMA_VERSION)
         return give_up(db, ERR_UNSUPPORTED, path, message, message_cap);
-    if (v < SCHEMA_VERSION) {
+    if (v < SCHEMA_VERSION_READABLE) {
         snprintf(message, message_cap, "%s holds no ledger of this version yet (found %d, expected %d)", path, v,
-                 SCHEMA_VERSION);
+                 SCHEMA_VERSION_READABLE);
         sqlite3_close(db);
         return ERR_UNSUPPORTED;
     }

@@ -210,6 +210,12 @@ static void migrates(void **state)
     assert_true(ledger_put(ledger_ring(l, 0), record_fixture(&f, 5)));
     ledger_close(l);
     assert_int_equal(sql_int(f.db, "SELECT max(version) FROM schema"), SCHEMA_VERSION);
+    /* Version 2 had no table of former prices: it can be read as it is. */
+    assert_int_equal(sqlite3_open(f.db, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "DROP TABLE repriced; DELETE FROM schema WHERE version > 2", NULL, NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(db);
+    assert_reads_back(f.db, &f.rec);
     /* Version 1 had no table of runs. */
     assert_int_equal(sqlite3_open(f.db, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, "DROP TABLE run; DELETE FROM schema WHERE version > 1", NULL, NULL, NULL),
