@@ -4,8 +4,12 @@ import copy
 import json
 import random
 import socket
+import subprocess
 
 import pytest
+
+from browser import BOUND
+from conftest import BINARY
 
 SECTIONS = ["summary", "ttft", "phases", "deltas", "outage", "cost", "setup"]
 NOT_MEASURED = "–"
@@ -60,10 +64,28 @@ def difference(v):
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [1400, 380])
 def test_a_full_run_is_whole(report, width, dark):
+    assert_whole(report("quick.json", width=width, dark=dark))
     page = report("full.json", width=width, dark=dark)
     assert_whole(page)
     assert page.js("document.querySelector('#partial')") is None
     assert page.js("document.title") == "Ringmain: failover benchmark, 30 November 2026, 09:00 UTC"
+
+
+def test_a_run_of_the_bench_itself_has_its_page(browser, tmp_path):
+    """The real bench, small: what it writes with --html is whole and shows what it writes with --json."""
+    done = subprocess.run([BINARY, "bench", "--quick", "--repeat", "1", "--requests", "6", "--concurrency", "3", "--phases", "direct,healthy,hang", "--html", "r.html", "--json", "r.json"],
+                          cwd=tmp_path, capture_output=True, text=True, timeout=2 * BOUND)
+    assert done.returncode == 0, done.stderr
+    page, run = browser.page().open(tmp_path / "r.html"), json.loads((tmp_path / "r.json").read_text())
+    try:
+        assert_whole(page)
+        rows = page.js("[...document.querySelectorAll('#phase-table tbody tr')].map(r => [...r.cells].map(c => c.textContent))")
+        assert [r[1:6] for r in rows] == [[number(p["n"], 0), *(plain(p["ttft_ms"][q]) for q in ("p50", "p95", "p99", "max"))] for p in run["phases"]]
+        assert texts(page, "[data-claim] bdi") == [c["text"] for c in run["claims"]]
+        assert page.js("document.querySelectorAll('[data-delta]').length") == sum(d["value"] is not None and d["unit"] == "ms" for d in run["deltas"]) > 0
+        assert page.js("[...document.querySelectorAll('#outage [data-layer]')].map(e => e.dataset.layer)")[:2] == ["A", "B"]
+    finally:
+        page.close()
 
 
 def test_the_headline_counts_the_claims_and_each_is_there(report, full):
@@ -86,13 +108,16 @@ def test_the_headline_never_says_more_than_the_claims(report, full, verdicts, he
 
 
 def test_the_tiles_are_the_figures(report, full):
+    full["timeline"]["errors"][20] = 5
     full["phases"][0]["ok"] -= 7  # what fails without the gateway is not the gateway's loss
     page = report(full)
     tiles = dict(page.js("[...document.querySelectorAll('[data-tile]')].map(e => [e.dataset.tile, e.querySelector('.big').textContent])"))
     through = [p for p in full["phases"] if not p["name"].startswith(("direct", "naive"))]
     hang = next(p for p in full["phases"] if p["name"] == "hang")
-    assert f"of {sum(p['n'] for p in through):,} through the gateway" in text(page, "[data-tile=lost] .small")
-    assert tiles == {"steady": "+0.61 ms", "hang": ms(hang["ttft_ms"]["p50"]), "lost": str(sum(p["n"] - p["ok"] for p in through)),
+    t = full["timeline"]
+    lost = sum(p["n"] - p["ok"] for p in through) + sum(t["errors"])
+    assert f"of {sum(p['n'] for p in through) + sum(map(sum, t['served'])) + sum(t['errors']):,} through the gateway" in text(page, "[data-tile=lost] .small")
+    assert tiles == {"steady": "+0.61 ms", "hang": ms(hang["ttft_ms"]["p50"]), "lost": str(lost),
                      "warm": "−949 ms", "waste": "7.83 %"}
 
 
@@ -320,7 +345,7 @@ def test_the_page_can_load_nothing(report):
 
 # ---------------------------------------------------------------- how it can be read
 
-@pytest.mark.parametrize("name", ["full.json", "partial.json"])
+@pytest.mark.parametrize("name", ["full.json", "quick.json", "partial.json"])
 def test_no_width_and_no_zoom_makes_the_page_scroll_sideways(report, name):
     page = report(name)
     open_folds(page)
@@ -358,7 +383,7 @@ CONTRAST = """(() => {
 
 
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("name", ["full.json", "partial.json"])
+@pytest.mark.parametrize("name", ["full.json", "quick.json", "partial.json"])
 def test_every_text_has_contrast(report, dark, name):
     page = report(name, dark=dark)
     open_folds(page)
