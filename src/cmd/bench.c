@@ -146,7 +146,7 @@ static void make_quick(struct bench_options *o)
     o->cold_connect_ms = 50;
     o->outage_length_ms = 5000;
     o->outage_from_ms = 1200;
-    o->outage_to_ms = 3000;
+    o->outage_to_ms = 2600;
     o->bucket_ms = 200;
     o->cooldown_ms = 700;
     o->timeout_ms = 10000;
