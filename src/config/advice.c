@@ -121,9 +121,27 @@ static void warn_resume(struct loader *l, const struct route_conf *r, struct pla
         fault_warning(&l->log, at, "\"resume\" of \"%s\" does nothing: there is no second link to go on", r->model);
 }
 
+static void warn_cache(struct loader *l, const struct route_conf *r, struct place at)
+{
+    bool has_equals = false, has_prices = true;
+    for (size_t i = 0; i < r->n_links; i++) {
+        has_equals |= r->links[i].equals != i;
+        has_prices &= r->links[i].price != NULL || r->links[i].provider->is_off;
+    }
+    if (r->cache.affinity != 0 && !has_equals)
+        fault_warning(&l->log, at,
+                      "\"cache.affinity\" of \"%s\" does nothing: no two neighbouring links serve one model", r->model);
+    if (r->cache.goes_back == RETURN_BY_VALUE && !has_prices)
+        fault_warning(&l->log, at,
+                      "\"cache.return: by_value\" of \"%s\" cannot weigh a link without a known price; give it one in "
+                      "\"prices\"",
+                      r->model);
+}
+
 void advice_route(struct loader *l, const struct route_conf *r, const struct node *at, const struct node *const *items)
 {
     warn_resume(l, r, place_of(at));
+    warn_cache(l, r, place_of(at));
     for (size_t i = 0; i < r->n_links; i++) {
         struct place link = place_of(items[i]);
         if (link.line < at->line) /* the list stands in `defaults` */

@@ -62,7 +62,7 @@ struct link_conf {
     int64_t context_window, max_output; /* tokens; 0 = unknown */
     enum adjust adjust;
     struct {
-        enum tristate json_schema, tools, vision, prefill, stream_usage;
+        enum tristate json_schema, tools, vision, prefill, stream_usage, cache_retention;
     } supports;
     const struct set_member *set;
     size_t n_set;
@@ -70,6 +70,7 @@ struct link_conf {
     size_t n_drop;
     const struct price *price; /* NULL = unknown; from the config's prices, else the price book */
     uint16_t index;            /* position in the chain */
+    uint16_t equals;           /* neighbours with the same number are equals: see cache.affinity */
     uint16_t target_id;        /* filled by plan_bind */
 };
 
@@ -97,6 +98,16 @@ struct hedge_conf {
     uint32_t max_extra_permyriad, max_per_minute;
 };
 
+/* What is done about the prompt caches of providers. */
+enum cache_standby { STANDBY_NEVER, STANDBY_EXPECTED_VALUE, STANDBY_SUSTAINED, STANDBY_ALWAYS };
+enum cache_return { RETURN_AT_ONCE, RETURN_BY_VALUE };
+struct cache_conf {
+    uint32_t standby; /* enum cache_standby */
+    uint32_t sustained_after_ms;
+    uint32_t goes_back; /* enum cache_return */
+    uint32_t affinity;  /* of a conversation to one of equal links: 0 = off */
+};
+
 /* failover_on, resolved: outcome words and status numbers. */
 struct failover_on {
     bool has_default;
@@ -119,6 +130,7 @@ struct route_conf {
     bool resume;
     struct breaker_conf breaker;
     struct hedge_conf hedge;
+    struct cache_conf cache;
     struct auto_conf ttft_auto;
     uint32_t keepalive_sec; /* 0 = off */
     uint32_t keepalive_idle_stop_sec;
@@ -137,12 +149,6 @@ struct limits_conf {
 struct client_key {
     const char *name;
     unsigned char sha256[32];
-};
-
-/* A price of the file's own, by "provider/model" or "model". */
-struct named_price {
-    const char *name;
-    const struct price *price;
 };
 
 struct config {

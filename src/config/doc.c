@@ -19,6 +19,7 @@ static const struct chapter chapters[] = {
     {SECTION_BREAKER, "breaker", "Where `breaker` is a map."},
     {SECTION_AUTO, "ttft_auto", "Where `ttft_budget_ms` is `auto`, or `ttft_budget_mode` is `shadow`."},
     {SECTION_HEDGE, "hedge", "Where `hedge` is a map."},
+    {SECTION_CACHE, "cache", "What it is about: [cache.md](cache.md)."},
     {SECTION_LINK, "chain[]", "Each item of `chain`. What is left out is taken from the route."},
     {SECTION_SUPPORTS, "chain[].supports", "What is left out is not known, and then a link is tried."},
 };

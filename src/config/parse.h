@@ -9,6 +9,12 @@
 
 struct config;
 
+/* A price of the file's own, by "provider/model" or "model". */
+struct named_price {
+    const char *name;
+    const struct price *price;
+};
+
 struct config_fault {
     bool is_warning;
     const char *file;

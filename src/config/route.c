@@ -9,6 +9,7 @@ struct layer {
     struct route_values v;
     struct breaker_conf breaker;
     struct hedge_conf hedge;
+    struct cache_conf cache;
     struct auto_conf ttft_auto;
     struct failover_on failover_on;
     unsigned client_routing;
@@ -150,6 +151,7 @@ static void begin_layer(struct loader *l, struct layer *layer)
     settings_defaults(&l->reader, SECTION_ROUTE, &layer->v);
     settings_defaults(&l->reader, SECTION_BREAKER, &layer->breaker);
     settings_defaults(&l->reader, SECTION_HEDGE, &layer->hedge);
+    settings_defaults(&l->reader, SECTION_CACHE, &layer->cache);
     settings_defaults(&l->reader, SECTION_AUTO, &layer->ttft_auto);
     expand_default(&layer->failover_on);
 }
@@ -157,7 +159,7 @@ static void begin_layer(struct loader *l, struct layer *layer)
 static void lay_over(struct loader *l, struct layer *layer, const struct node *map)
 {
     struct route_values *v = &layer->v;
-    v->breaker = v->ttft_auto = v->hedge = v->failover_on = v->client_routing = NULL;
+    v->breaker = v->ttft_auto = v->hedge = v->cache = v->failover_on = v->client_routing = NULL;
     if (node_get(map, "order") != NULL || node_get(map, "chain") != NULL)
         v->order = v->chain = NULL; /* its own way goes before either of the layer below */
     settings_read(&l->reader, SECTION_ROUTE, map, v);
@@ -167,6 +169,8 @@ static void lay_over(struct loader *l, struct layer *layer, const struct node *m
         read_auto(l, v->ttft_auto, &layer->ttft_auto);
     if (v->hedge != NULL)
         read_hedge(l, v->hedge, &layer->hedge);
+    if (v->cache != NULL)
+        settings_read(&l->reader, SECTION_CACHE, v->cache, &layer->cache);
     if (v->failover_on != NULL)
         read_failover_on(l, v->failover_on, &layer->failover_on);
     if (v->client_routing != NULL)
@@ -281,6 +285,7 @@ static void read_supports(struct loader *l, const struct node *map, struct link_
     link->supports.vision = (enum tristate)s.vision;
     link->supports.prefill = (enum tristate)s.prefill;
     link->supports.stream_usage = (enum tristate)s.stream_usage;
+    link->supports.cache_retention = (enum tristate)s.cache_retention;
 }
 
 static void fill_link(struct loader *l, struct link_conf *link, const struct link_values *v)
@@ -354,6 +359,16 @@ static const struct node *choose_list(struct loader *l, const struct route_value
     return NULL;
 }
 
+/* Neighbours that serve one model: of an `order` all, of a `chain` those of one name. */
+static void join_equals(struct route_conf *r, bool is_chain)
+{
+    for (size_t i = 0; i < r->n_links; i++) {
+        struct link_conf *link = &r->links[i];
+        bool is_equal = i > 0 && r->cache.affinity != 0 && (!is_chain || strcmp(link->model, link[-1].model) == 0);
+        link->equals = is_equal ? link[-1].equals : (uint16_t)i;
+    }
+}
+
 static void read_links(struct loader *l, struct route_conf *r, const struct route_values *v, const struct node *at)
 {
     const struct node *list = choose_list(l, v, at);
@@ -375,6 +390,7 @@ static void read_links(struct loader *l, struct route_conf *r, const struct rout
             link->ttft_budget_ms = r->ttft_auto.fallback_ms;
         r->n_links++;
     }
+    join_equals(r, v->chain != NULL);
     advice_route(l, r, at, items);
 }
 
@@ -418,6 +434,7 @@ static void read_route(struct loader *l, struct route_conf *r, const struct laye
     r->resume = v->resume != 0;
     r->breaker = layer.breaker;
     r->hedge = layer.hedge;
+    r->cache = layer.cache;
     r->ttft_auto = layer.ttft_auto;
     r->ttft_auto.is_shadow = v->ttft_budget_mode != 0;
     r->keepalive_sec = v->keepalive_sec;

@@ -33,9 +33,9 @@ const struct setting *settings_rows(size_t *n)
 
 const char *settings_section_text(enum section s)
 {
-    static const char *const texts[SECTION_N] = {"the file",  "admin",      "a client key", "a price",
-                                                 "limits",    "a provider", "a route",      "breaker",
-                                                 "ttft_auto", "hedge",      "a link",       "supports"};
+    static const char *const texts[SECTION_N] = {"the file",   "admin",   "a client key", "a price",   "limits",
+                                                 "a provider", "a route", "breaker",      "ttft_auto", "hedge",
+                                                 "cache",      "a link",  "supports"};
     return texts[s];
 }
 

@@ -16,6 +16,7 @@ enum section {
     SECTION_BREAKER,
     SECTION_AUTO,
     SECTION_HEDGE,
+    SECTION_CACHE,
     SECTION_LINK,
     SECTION_SUPPORTS,
     SECTION_N
@@ -87,11 +88,11 @@ struct route_values {
     uint32_t upstream_stream, retries, max_attempts, wait_retry_after_ms;
     const struct node *failover_on;
     uint32_t on_bad_event, resume;
-    const struct node *breaker, *hedge;
+    const struct node *breaker, *hedge, *cache;
     uint32_t keepalive_sec, keepalive_idle_stop_sec;
     int64_t keepalive_max_usd_per_day; /* nano-dollars */
     uint32_t heartbeat_ms;
-    const struct node *client_routing, *unbuilt;
+    const struct node *client_routing;
 };
 struct link_values {
     const char *provider, *model;
@@ -101,7 +102,7 @@ struct link_values {
     const struct node *supports, *set, *drop;
 };
 struct supports_values {
-    uint32_t json_schema, tools, vision, prefill, stream_usage;
+    uint32_t json_schema, tools, vision, prefill, stream_usage, cache_retention;
 };
 
 struct settings_reader {

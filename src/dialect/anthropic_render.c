@@ -33,6 +33,7 @@ struct rendering {
     enum err err;
     struct claude claude;
     unsigned n_breakpoints;
+    bool is_withheld; /* a breakpoint or the hint was left out by the profile */
     int64_t max_tokens;
     const struct part **parts;
     struct turn *turns;
@@ -63,6 +64,10 @@ static void put_breakpoint(struct rendering *g, bool is_breakpoint)
 {
     if (!is_breakpoint || g->n_breakpoints >= BREAKPOINTS_MAX)
         return;
+    if (g->p->withholds_cache) {
+        g->is_withheld = true;
+        return;
+    }
     g->n_breakpoints++;
     put_raw(g, "cache_control", BYTES("{\"type\":\"ephemeral\"}"));
 }
@@ -581,6 +586,11 @@ static void put_delivery(struct rendering *g)
     if (p->is_stream) {
         jw_key(&g->w, "stream");
         jw_bool(&g->w, true);
+    }
+    if (p->withholds_cache) {
+        if (g->is_withheld || p->cache_ttl_s > 0)
+            adjusted_put(g->adjusted, "cache_control", "withheld");
+        return;
     }
     if (p->cache_ttl_s <= 0 || g->n_breakpoints > 0)
         return;

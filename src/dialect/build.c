@@ -1,10 +1,11 @@
 /* Body for a target. Same dialect: the client's own bytes with a few top-level members spliced (DESIGN 3.13); every
  * edit is decided here, in a fixed order, so that equal input gives equal bytes. Other dialect: parsed into our own
  * words and rendered anew. A link's `set` and `drop` come last in both, and win over what was decided before. */
+#include "dialect/markers.h"
 #include "dialect/request_impl.h"
 #include "dialect/walk.h"
 
-enum { EDITS_MAX = 48, DECIDED_MAX = 12 };
+enum { EDITS_MAX = 48, DECIDED_MAX = 14 };
 
 /* Signatures that our encoder gives to reasoning which is not Anthropic's begin so; see the Messages encoder. */
 #define OWN_MARK "rm1:"
@@ -92,6 +93,15 @@ static void put_value(struct edits *e, const char *name, struct bytes json)
     struct json_edit *edit = edit_of(e, name);
     edit->value = json;
     edit->remove = false;
+}
+
+/* The member as it goes on so far; p NULL = it does not. */
+static struct bytes value_now(const struct edits *e, const struct json_member *m)
+{
+    for (size_t i = 0; i < e->n; i++)
+        if (e->v[i].found == m)
+            return e->v[i].remove ? (struct bytes){NULL, 0} : e->v[i].value;
+    return m->type == JSON_ABSENT ? (struct bytes){NULL, 0} : json_member_raw(e->text, m);
 }
 
 static void take_out(struct edits *e, const char *name)
@@ -279,13 +289,20 @@ static void edit_tokens(struct building *b)
         rename_tokens(b, "max_completion_tokens", "max_tokens");
 }
 
+/* Newer models say it by prompt_cache_options: a client who does so has decided. */
 static void edit_retention(struct building *b)
 {
     const struct profile *p = b->profile;
-    if (p->cache_ttl_s <= 0 || !p->takes_retention || is_there(found(&b->edits, "prompt_cache_retention")))
+    if (p->cache_ttl_s <= 0 || !p->takes_retention)
         return;
-    put_value(&b->edits, "prompt_cache_retention", BYTES("\"24h\""));
-    adjusted_put(b->adjusted, "prompt_cache_retention", "24h");
+    if (!is_there(found(&b->edits, "prompt_cache_retention")) && !is_there(found(&b->edits, "prompt_cache_options"))) {
+        put_value(&b->edits, "prompt_cache_retention", BYTES("\"24h\""));
+        adjusted_put(b->adjusted, "prompt_cache_retention", "24h");
+    }
+    if (p->cache_key.n > 0 && !is_there(found(&b->edits, "prompt_cache_key"))) {
+        put_value(&b->edits, "prompt_cache_key", quoted(b->arena, p->cache_key));
+        adjusted_put(b->adjusted, "prompt_cache_key", "set");
+    }
 }
 
 static enum err edit_openai(struct building *b)
@@ -358,7 +375,7 @@ static bool put_message(struct bytes message, bool is_first, struct buf *out)
 static void strip_own_thinking(struct building *b)
 {
     const struct json_member *m = found(&b->edits, "messages");
-    struct bytes messages = json_member_raw(b->edits.text, m);
+    struct bytes messages = value_now(&b->edits, m);
     if (m->type != JSON_ARRAY || memmem(messages.p, messages.n, "\"" OWN_MARK, sizeof OWN_MARK) == NULL)
         return;
     struct buf out = {0};
@@ -377,8 +394,32 @@ static void strip_own_thinking(struct building *b)
     adjusted_put(b->adjusted, "thinking", "stripped");
 }
 
+/* On a failover whose cache write would not pay: the client's own markers go too. */
+static void withhold_cache(struct building *b)
+{
+    static const char *const holders[] = {"tools", "system", "messages"};
+    bool is_any = b->profile->cache_ttl_s > 0 || is_there(found(&b->edits, "cache_control"));
+    struct buf plain = {0};
+    take_out(&b->edits, "cache_control");
+    for (size_t i = 0; i < RM_COUNTOF(holders) && b->call->has_cache_markers; i++) {
+        const struct json_member *m = found(&b->edits, holders[i]);
+        if (!is_there(m) || !markers_cut(json_member_raw(b->edits.text, m), &plain))
+            continue;
+        put_value(&b->edits, holders[i], arena_dup(b->arena, buf_bytes(&plain)));
+        buf_clear(&plain);
+        is_any = true;
+    }
+    buf_fini(&plain);
+    if (is_any)
+        adjusted_put(b->adjusted, "cache_control", "withheld");
+}
+
 static void edit_cache_control(struct building *b)
 {
+    if (b->profile->withholds_cache) {
+        withhold_cache(b);
+        return;
+    }
     int64_t ttl = b->profile->cache_ttl_s;
     if (ttl <= 0 || b->call->has_cache_markers)
         return;
@@ -420,10 +461,17 @@ static enum err scan_for_edits(struct building *b, struct bytes text)
 
 static enum err splice_body(struct building *b, bool is_chat, struct bytes body, struct pieces *out)
 {
-    static const char *const chat[] = {
-        "model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "prompt_cache_retention", NULL};
-    static const char *const messages[] = {"model",         "stream",   "max_tokens", "thinking",
-                                           "cache_control", "messages", NULL};
+    static const char *const chat[] = {"model",
+                                       "stream",
+                                       "stream_options",
+                                       "max_tokens",
+                                       "max_completion_tokens",
+                                       "prompt_cache_retention",
+                                       "prompt_cache_options",
+                                       "prompt_cache_key",
+                                       NULL};
+    static const char *const messages[] = {"model",    "stream", "max_tokens", "thinking", "cache_control",
+                                           "messages", "tools",  "system",     NULL};
     for (const char *const *name = is_chat ? chat : messages; *name != NULL; name++)
         want(&b->edits, *name);
     enum err e = want_links_members(b);

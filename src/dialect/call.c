@@ -1,6 +1,7 @@
 /* Reads the facts of a client's request (struct call) from its body. One scan finds and checks the top-level members;
  * what lies deeper (images, markers, prompt text, the last message) is walked through in the raw text, never parsed
  * into a tree: this runs for every request, and a tree is needed for a translation only. */
+#include "dialect/markers.h"
 #include "dialect/request_impl.h"
 #include "dialect/walk.h"
 
@@ -109,9 +110,10 @@ static struct bytes read_string(struct reading *r, struct bytes text)
 
 static void count_content(struct call *c, struct bytes content, unsigned depth);
 
-static bool is_marker(struct bytes name)
+static void count_marker(struct call *c, struct bytes value)
 {
-    return bytes_is(name, "cache_control") || bytes_is(name, "prompt_cache_breakpoint");
+    c->has_cache_markers = c->has_cache_markers || !raw_is_nothing(value);
+    c->has_long_marker = c->has_long_marker || raw_is(walk_get(value, "ttl"), "1h");
 }
 
 static bool is_text_member(struct bytes name)
@@ -139,7 +141,7 @@ static void count_part_member(struct call *c, struct bytes name, struct bytes va
     } else if (bytes_is(name, "citations")) { /* the blocks that they stand in cannot be told apart when collected */
         c->needs_whole = c->needs_whole || bytes_is(walk_get(value, "enabled"), "true");
     } else if (is_marker(name)) {
-        c->has_cache_markers = c->has_cache_markers || !raw_is_nothing(value);
+        count_marker(c, value);
     }
 }
 
@@ -182,7 +184,7 @@ static void count_message(struct call *c, struct bytes message)
         else if (bytes_is(w.name, "audio") && !raw_is_nothing(walk_get(w.value, "id")))
             c->state = BYTES("audio");
         else if (is_marker(w.name))
-            c->has_cache_markers = c->has_cache_markers || !raw_is_nothing(w.value);
+            count_marker(c, w.value);
     }
 }
 
@@ -191,8 +193,7 @@ static void count_tools(struct call *c, struct bytes tools)
     struct walk w = walk_of(tools);
     while (walk_next(&w)) {
         c->has_tools = true;
-        if (!raw_is_nothing(walk_get(w.value, "cache_control")))
-            c->has_cache_markers = true;
+        count_marker(c, walk_get(w.value, "cache_control"));
     }
     c->prompt_bytes += c->has_tools ? tools.n : 0;
 }
@@ -213,6 +214,33 @@ static uint64_t mix(uint64_t h, struct bytes b)
     return (h ^ b.n) * 0xff51afd7ed558ccdULL;
 }
 
+/* A marker moves on as a conversation grows: the message is the same without it. */
+static uint64_t mix_message(uint64_t h, struct bytes message)
+{
+    struct buf plain = {0};
+    h = mix(h, markers_cut(message, &plain) ? buf_bytes(&plain) : message);
+    buf_fini(&plain);
+    return h;
+}
+
+static uint64_t hash_end(uint64_t h)
+{
+    h ^= h >> 32;
+    return h != 0 ? h : 1;
+}
+
+/* The messages up to the first of the user's. */
+static uint64_t hash_talk(uint64_t head, struct bytes messages)
+{
+    struct walk w = walk_of(messages);
+    while (!w.is_object && walk_next(&w)) {
+        head = mix_message(head, w.value);
+        if (raw_is(walk_get(w.value, "role"), "user"))
+            return hash_end(head);
+    }
+    return 0;
+}
+
 /* Facts of the prompt, and the hash of what a provider's cache could hold of it: all but the last message. */
 static void read_prompt(struct reading *r, struct bytes system)
 {
@@ -227,11 +255,11 @@ static void read_prompt(struct reading *r, struct bytes system)
         last_at = (size_t)(w.value.p - messages.p);
         n++;
     }
+    uint64_t head = mix(mix(0x52494e47, tools), system);
+    c->talk_hash = hash_talk(head, messages);
     if (n < 2 && !c->has_tools && system.n == 0)
         return; /* nothing stands before the last message */
-    uint64_t h = mix(mix(mix(0x52494e47, tools), system), bytes_slice(messages, 0, last_at));
-    h ^= h >> 32;
-    c->prefix_hash = h != 0 ? h : 1;
+    c->prefix_hash = hash_end(mix(head, bytes_slice(messages, 0, last_at)));
 }
 
 /* ---- whole bodies ---- */
@@ -253,7 +281,7 @@ static enum err scan_body(struct reading *r)
 
 static enum err read_common(struct reading *r)
 {
-    *r->call = (struct call){.n = 1, .max_tokens = -1, .effort = BYTES(""), .state = BYTES("")};
+    *r->call = (struct call){.n = 1, .max_tokens = -1, .effort = BYTES(""), .state = BYTES(""), .cache_key = BYTES("")};
     enum err e = scan_body(r);
     if (e == ERR_OK)
         e = read_model(r);
@@ -329,8 +357,9 @@ enum err openai_read_call(struct bytes body, unsigned max_depth, struct arena *a
                                                {.name = "prompt_cache_options"},
                                                {.name = "cache_control"},
                                                {.name = "logprobs"},
-                                               {.name = "moderation"}};
-    struct reading r = {body, max_depth, a, members, 22, out, why};
+                                               {.name = "moderation"},
+                                               {.name = "prompt_cache_key"}};
+    struct reading r = {body, max_depth, a, members, 23, out, why};
     enum err e = read_common(&r);
     if (e == ERR_OK)
         e = read_whole(&r, "max_completion_tokens", 0, &out->max_tokens);
@@ -343,7 +372,8 @@ enum err openai_read_call(struct bytes body, unsigned max_depth, struct arena *a
     out->needs_whole = needs_whole(&r, "function", whole);
     read_prompt(&r, (struct bytes){NULL, 0});
     out->has_tools = out->has_tools || raw(&r, "functions").n > 2;
-    out->has_cache_markers = out->has_cache_markers || is_given(member(&r, "cache_control"));
+    out->cache_key = read_string(&r, raw(&r, "prompt_cache_key"));
+    count_marker(out, raw(&r, "cache_control"));
     return ERR_OK;
 }
 
@@ -369,7 +399,7 @@ enum err anthropic_read_call(struct bytes body, unsigned max_depth, struct arena
     out->effort = read_string(&r, walk_get(config, "effort"));
     out->has_json_schema = !raw_is_nothing(walk_get(config, "format")) || is_given(member(&r, "output_format"));
     read_prompt(&r, raw(&r, "system"));
-    out->has_cache_markers = out->has_cache_markers || is_given(member(&r, "cache_control"));
+    count_marker(out, raw(&r, "cache_control"));
     return ERR_OK;
 }
 

@@ -451,6 +451,10 @@ static void put_delivery(struct rendering *g)
         put_string(g, "prompt_cache_retention", BYTES("24h"));
         adjusted_put(g->adjusted, "prompt_cache_retention", "24h");
     }
+    if (p->cache_ttl_s > 0 && p->takes_retention && p->cache_key.n > 0) {
+        put_string(g, "prompt_cache_key", p->cache_key);
+        adjusted_put(g->adjusted, "prompt_cache_key", "set");
+    }
 }
 
 enum err openai_render(const struct request *r, const struct profile *p, struct arena *a, struct buf *out,

@@ -16,12 +16,16 @@ struct call {
     bool needs_whole;       /* its answer holds what our words do not have: it is not collected from a stream */
     bool has_prefill;       /* the last message is the assistant's */
     bool has_cache_markers; /* the client set cache_control itself */
+    bool has_long_marker;   /* one of them asks for an hour */
     int64_t max_tokens;     /* max_completion_tokens, else max_tokens; -1 = not given */
     int64_t n;              /* choices asked; 1 by default */
     struct bytes effort;    /* reasoning effort, "" = not given */
     struct bytes state;     /* the member that leans on a provider's stored state (DESIGN 3.16), "" = none */
     uint64_t prompt_bytes;  /* UTF-8 bytes of text in the prompt (system, messages, tools): estimates use ceil(n / 4) */
     uint64_t prefix_hash;   /* of the prompt without its last message; 0 = none */
+    uint64_t talk_hash;     /* of what all turns of a conversation have in common: tools, system, and the messages up to
+                               the first of the user's; 0 = none */
+    struct bytes cache_key; /* prompt_cache_key, unescaped; "" = not given */
 };
 
 #endif

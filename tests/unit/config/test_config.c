@@ -34,6 +34,42 @@ static void seed_route_in_json(void **state)
     loading_fini(&l);
 }
 
+#define THREE                                                                                      \
+    "providers: {a: {dialect: openai, base_url: \"http://127.0.0.1:1/v1\"}, b: {dialect: openai, " \
+    "base_url: \"http://127.0.0.1:2/v1\"}, c: {dialect: openai, base_url: \"http://127.0.0.1:3/v1\"}}\n"
+
+static void caches(void **state)
+{
+    struct loading l =
+        load_text(THREE "defaults: {cache: {standby: sustained, affinity: on}}\n"
+                        "routes:\n"
+                        "- {model: m, order: [a, b, c], cache: {return: by_value}}\n"
+                        "- {model: n, chain: [{provider: a, model: x, supports: {cache_retention: true}}, "
+                        "{provider: b, model: y}, {provider: c, model: y}]}\n"
+                        "- {model: o, order: [a, b], cache: {affinity: off, standby: never}}\n");
+    const struct route_conf *m = &l.c->routes[0], *n = &l.c->routes[1], *o = &l.c->routes[2];
+    assert_int_equal(m->cache.standby, STANDBY_SUSTAINED); /* a route's map is laid over that of `defaults` */
+    assert_int_equal(m->cache.sustained_after_ms, 60000);
+    assert_int_equal(m->cache.goes_back, RETURN_BY_VALUE);
+    assert_int_equal(n->cache.goes_back, RETURN_AT_ONCE);
+    assert_int_equal(o->cache.standby, STANDBY_NEVER);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(m->links[i].equals, 0); /* an order is of one model */
+    assert_int_equal(n->links[0].equals, 0);
+    assert_int_equal(n->links[1].equals, 1);
+    assert_int_equal(n->links[2].equals, 1);
+    assert_int_equal(o->links[1].equals, 1);
+    assert_int_equal(n->links[0].supports.cache_retention, YES);
+    assert_int_equal(n->links[1].supports.cache_retention, UNSET);
+    assert_non_null(strstr(l.text.p, "\"cache.return: by_value\" of \"m\" cannot weigh a link without a known price"));
+    loading_fini(&l);
+    l = load_text(THREE "routes: [{model: m, chain: [{provider: a, model: x}, {provider: b, model: y}], "
+                        "cache: {affinity: on}}]\n");
+    assert_int_equal(l.c->routes[0].cache.standby, STANDBY_EXPECTED_VALUE);
+    assert_non_null(strstr(l.text.p, "\"cache.affinity\" of \"m\" does nothing"));
+    loading_fini(&l);
+}
+
 static void design_yaml(void **state)
 {
     struct loading l = load_text(
@@ -412,13 +448,21 @@ static void counted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(seed_route_in_json),   cmocka_unit_test(design_yaml),
-        cmocka_unit_test(defaults_of_the_file), cmocka_unit_test(defaults_of_a_route),
-        cmocka_unit_test(default_failover_set), cmocka_unit_test(precedence),
-        cmocka_unit_test(scalars_by_the_table), cmocka_unit_test(whole_link),
-        cmocka_unit_test(whole_provider),       cmocka_unit_test(variables_are_not_read_again),
-        cmocka_unit_test(listeners_and_keys),   cmocka_unit_test(prices_in_order),
-        cmocka_unit_test(restart_diff),         cmocka_unit_test(counted),
+        cmocka_unit_test(seed_route_in_json),
+        cmocka_unit_test(design_yaml),
+        cmocka_unit_test(caches),
+        cmocka_unit_test(defaults_of_the_file),
+        cmocka_unit_test(defaults_of_a_route),
+        cmocka_unit_test(default_failover_set),
+        cmocka_unit_test(precedence),
+        cmocka_unit_test(scalars_by_the_table),
+        cmocka_unit_test(whole_link),
+        cmocka_unit_test(whole_provider),
+        cmocka_unit_test(variables_are_not_read_again),
+        cmocka_unit_test(listeners_and_keys),
+        cmocka_unit_test(prices_in_order),
+        cmocka_unit_test(restart_diff),
+        cmocka_unit_test(counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,9 +65,13 @@ static void not_built_yet(void **state)
 {
     expect_fault(IN_ROUTE("hedge: {after_ms: 5}"), "\"after_ms\" is not a setting of hedge");
     expect_fault(IN_ROUTE("hedge: true"), "\"hedge\" is \"true\"; expected off, or a map");
-    expect_fault(IN_ROUTE("cache: {standby: lazy, return: 1}"), "\"cache.standby\" is not built yet");
-    expect_fault(IN_ROUTE("cache: {standby: lazy, return: 1}"), "\"cache.return\" is not built yet");
-    expect_fault(IN_ROUTE("cache.return: 1"), "\"cache.return\" is not built yet");
+    expect_fault(IN_ROUTE("cache: {standby: lazy}"),
+                 "\"standby\" is \"lazy\"; expected never or expected_value or sustained or always");
+    expect_fault(IN_ROUTE("cache: {return: 1}"), "\"return\" is \"1\"; expected at_once or by_value");
+    expect_fault(IN_ROUTE("cache: {stanby: never}"), "\"stanby\" is not a setting of cache; did you mean \"standby\"?");
+    expect_fault(IN_ROUTE("cache: {sustained_after_ms: -1}"), "\"sustained_after_ms\" is \"-1\"");
+    expect_fault(IN_ROUTE("cache: often"), "\"cache\" is text; expected a map");
+    expect_fault(IN_ROUTE("cache.return: 1"), "\"cache.return\" is not a setting of a route");
     expect_fault(IN_ROUTE("ttft_budget_mode: shadow"), "");
     expect_fault(IN_ROUTE("ttft_budget_mode: dark"), "expected enforce or shadow");
     expect_fault(IN_ROUTE("ttft_budget_ms: auto"), "");

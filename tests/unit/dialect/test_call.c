@@ -198,6 +198,60 @@ static uint64_t prefix_of(const char *body)
     return c.prefix_hash;
 }
 
+static struct call call_of(const struct dialect *d, const char *body)
+{
+    struct arena a = {0};
+    struct call c;
+    const char *why = "";
+    assert_int_equal(reads(d, bytes_of(body), &a, &c, &why), ERR_OK);
+    arena_fini(&a);
+    return c; /* only its numbers are looked at */
+}
+
+#define TURN1 "{\"model\":\"m\",\"max_tokens\":9,\"system\":\"s\",\"messages\":["
+#define ASKED "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"}]}"
+#define MARKED \
+    "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\",\"cache_control\":{\"type\":\"ephemeral\"}}]}"
+#define REST ",{\"role\":\"assistant\",\"content\":\"b\"},{\"role\":\"user\",\"content\":\"c\"}"
+
+/* A conversation keeps its hash while it grows and its marker moves on; another first question is another one. */
+static void turns_of_a_conversation_are_known_by_their_start(void **state)
+{
+    struct call first = call_of(&messages, TURN1 MARKED "]}"), second = call_of(&messages, TURN1 ASKED REST "]}");
+    assert_true(first.talk_hash != 0 && first.talk_hash == second.talk_hash);
+    assert_true(first.prefix_hash != second.prefix_hash);
+    struct call other =
+        call_of(&messages, TURN1 "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"b\"}]}" REST "]}");
+    assert_true(other.talk_hash != first.talk_hash);
+    struct call chat1 =
+        call_of(&chat, "{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"s\"}," ASKED "]}");
+    struct call chat2 =
+        call_of(&chat, "{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"s\"}," ASKED REST "]}");
+    assert_true(chat1.talk_hash != 0 && chat1.talk_hash == chat2.talk_hash);
+    struct call mute = call_of(&chat, "{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"s\"}]}");
+    assert_int_equal(mute.talk_hash, 0);
+}
+
+static void cache_wishes(void **state)
+{
+    struct call none = call_of(&messages, TURN1 ASKED "]}"), five = call_of(&messages, TURN1 MARKED "]}");
+    assert_true(!none.has_cache_markers && !none.has_long_marker);
+    assert_true(five.has_cache_markers && !five.has_long_marker);
+    struct call hour = call_of(&messages, "{\"model\":\"m\",\"max_tokens\":9,\"cache_control\":{\"type\":\"ephemeral\","
+                                          "\"ttl\":\"1h\"},\"messages\":[" ASKED "]}");
+    assert_true(hour.has_cache_markers && hour.has_long_marker);
+    struct arena a = {0};
+    struct call c;
+    const char *why;
+    struct bytes body = BYTES("{\"model\":\"m\",\"prompt_cache_key\":\"k\\u0031\",\"messages\":[]}");
+    assert_int_equal(reads(&chat, body, &a, &c, &why), ERR_OK);
+    assert_true(bytes_is(c.cache_key, "k1"));
+    body = BYTES("{\"model\":\"m\",\"prompt_cache_key\":7,\"messages\":[]}");
+    assert_int_equal(reads(&chat, body, &a, &c, &why), ERR_OK);
+    assert_int_equal(c.cache_key.n, 0);
+    arena_fini(&a);
+}
+
 static void prefix_is_all_but_the_last_message(void **state)
 {
     (void)state;
@@ -258,6 +312,8 @@ int main(void)
         cmocka_unit_test(stored_state),
         cmocka_unit_test(facts_of_messages),
         cmocka_unit_test(prefix_is_all_but_the_last_message),
+        cmocka_unit_test(turns_of_a_conversation_are_known_by_their_start),
+        cmocka_unit_test(cache_wishes),
         cmocka_unit_test(mangled_bodies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,6 +78,10 @@ static void apply_line(struct golden *g, struct bytes key, struct bytes value)
         p->adds_usage = bytes_is(value, "true");
     else if (bytes_is(key, "retention"))
         p->takes_retention = bytes_is(value, "true");
+    else if (bytes_is(key, "withhold"))
+        p->withholds_cache = bytes_is(value, "true");
+    else if (bytes_is(key, "cache_key"))
+        p->cache_key = value;
     else if (bytes_is(key, "quirk"))
         p->quirks |= quirk_named(value);
     else if (bytes_is(key, "max_output"))
