@@ -52,9 +52,10 @@ struct target {
     struct health health;
     _Atomic uint8_t quirks;
     _Atomic uint64_t touch_us;
-    _Atomic int64_t day;   /* of the two sums below */
-    _Atomic int64_t spent; /* nano-dollars of keepalives */
-    _Atomic int64_t calls; /* keepalives without a price */
+    _Atomic int64_t day;     /* of the two sums below */
+    _Atomic int64_t spent;   /* nano-dollars of keepalives */
+    _Atomic int64_t calls;   /* keepalives without a price */
+    _Atomic uint64_t hedges; /* [ minute | count in it ], 32 bits each */
     const char *key;
 };
 struct credential {
@@ -503,6 +504,19 @@ bool registry_lease_keepalive(struct registry *r, uint16_t target_id, uint64_t n
     return atomic_compare_exchange_strong(touch, &old, now_us);
 }
 
+bool registry_take_hedge(struct registry *r, uint16_t target_id, uint64_t minute, uint32_t max)
+{
+    _Atomic uint64_t *word = &r->targets[target_id].hedges;
+    uint64_t old = atomic_load(word), fresh;
+    do {
+        uint32_t n = old >> 32 == (minute & UINT32_MAX) ? (uint32_t)old : 0;
+        if (n >= max)
+            return false;
+        fresh = minute << 32 | (n + 1);
+    } while (!atomic_compare_exchange_weak(word, &old, fresh));
+    return true;
+}
+
 /* The first of a new day starts the sums anew. The lease lets one keepalive in at a time, so this need not be exact. */
 static void roll_day(struct target *t, int64_t day)
 {
@@ -606,19 +620,30 @@ static void reopen_for(struct health *h, uint64_t now_us, uint64_t left, uint64_
     atomic_store(&h->level, (uint32_t)(level < LEVEL_MAX ? level : LEVEL_MAX));
 }
 
+const char *registry_target_name(const struct registry *r, uint16_t target_id)
+{
+    return r->targets[target_id].key;
+}
+
+enum err registry_intern_name(struct registry *r, struct bytes name, uint16_t *id)
+{
+    struct bytes model = name, provider = bytes_cut(&model, ' '), host = bytes_cut(&model, ' ');
+    if (model.n == 0)
+        return ERR_SYNTAX;
+    struct arena a = {0};
+    enum err e =
+        registry_intern_target(r, arena_dup(&a, provider).p, arena_dup(&a, host).p, arena_dup(&a, model).p, id);
+    arena_fini(&a);
+    return e;
+}
+
 static enum err read_target(struct registry *r, struct bytes line, uint64_t now_us)
 {
     uint64_t v[4];
     uint16_t id;
     if (!read_numbers(&line, v, 4))
         return ERR_SYNTAX;
-    struct bytes model = line, provider = bytes_cut(&model, ' '), host = bytes_cut(&model, ' ');
-    if (model.n == 0)
-        return ERR_SYNTAX;
-    struct arena a = {0};
-    enum err e =
-        registry_intern_target(r, arena_dup(&a, provider).p, arena_dup(&a, host).p, arena_dup(&a, model).p, &id);
-    arena_fini(&a);
+    enum err e = registry_intern_name(r, line, &id);
     if (e != ERR_OK)
         return e;
     reopen_for(&r->targets[id].health, now_us, v[0], v[2]);

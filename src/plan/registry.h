@@ -73,6 +73,8 @@ bool registry_keepalive_spend(struct registry *r, uint16_t target_id, int64_t da
 /* The same question without spending. is_priced false = calls are counted. */
 bool registry_keepalive_allowed(const struct registry *r, uint16_t target_id, int64_t day, bool is_priced,
                                 int64_t max_nusd);
+/* One of `max` hedges in this minute, beside attempts at this target: true when it was taken. */
+bool registry_take_hedge(struct registry *r, uint16_t target_id, uint64_t minute, uint32_t max);
 /* Last touch; 0 = never. */
 uint64_t registry_touched_us(const struct registry *r, uint16_t target_id);
 
@@ -81,6 +83,11 @@ enum err registry_intern_target(struct registry *r, const char *provider, const 
                                 uint16_t *id) RM_MUST_USE;
 enum err registry_intern_credential(struct registry *r, const char *provider, uint64_t key_hash,
                                     uint16_t *id) RM_MUST_USE;
+
+/* A target as "provider host model", for what is written out; valid as long as the registry. And back: ERR_SYNTAX
+ * when it is no such text. */
+const char *registry_target_name(const struct registry *r, uint16_t target_id);
+enum err registry_intern_name(struct registry *r, struct bytes name, uint16_t *id) RM_MUST_USE;
 
 /* For /readyz, /api and tests. */
 enum health_state registry_state(const struct registry *r, uint16_t target_id, uint64_t now_us);

@@ -31,6 +31,7 @@ struct attempt {
     bool is_sent, is_reused;
     bool is_unacked;      /* reused, and the peer's kernel acknowledged nothing: too late means it never got there */
     uint8_t quirks;       /* it was written with these */
+    const char *adjusted; /* what was changed for it; NULL = nothing */
     uint64_t head_us;     /* monotonic; 0 = none */
     uint64_t idle_due_us; /* 0 = does not run */
     uint64_t paused_us;   /* since then we are not reading; 0 = reading */

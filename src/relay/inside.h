@@ -30,6 +30,15 @@ struct resume {
     const struct link_conf *broke_link;
 };
 
+/* The attempt that the running event is not about: the same members as the relay's own. */
+struct beside {
+    struct attempt now;
+    uint64_t link_start_us;
+    uint32_t n_retries;
+    bool was_waited, has_link_failed;
+    struct trial trial;
+};
+
 struct relay {
     struct relay_env env;
     struct relay_start start;
@@ -42,13 +51,17 @@ struct relay {
     uint64_t deadline_us;           /* until the commit */
     uint64_t heartbeat_due_us;      /* 0 = off */
     bool is_head_sent;
-    struct attempt now; /* the attempt that is out; closed between attempts */
+    struct attempt now; /* the attempt that is out, or was last: what an event is about */
 
     /* The link being tried. */
     uint64_t link_start_us; /* start of its first attempt: its budget runs from here; 0 = none yet */
     uint32_t n_retries;
     bool was_waited;
-    struct trial trial; /* held by this request */
+    bool has_link_failed; /* for its own reasons */
+    struct trial trial;   /* held by this request */
+
+    struct beside beside;  /* hedged: the other attempt that is out */
+    uint64_t hedge_due_us; /* 0 = none is planned */
 
     /* Waiting for the same link again. */
     uint64_t wait_until_us;
@@ -57,9 +70,8 @@ struct relay {
     bool is_count_owed;  /* the failure before a retry is counted only if the retry does not come */
     bool is_429_owed;
 
-    bool has_link_failed; /* this link failed for its own reasons */
-    bool is_later;        /* an earlier one did */
-    uint64_t n_ignored;   /* events of attempts that were over */
+    bool is_later;      /* an earlier link failed for its own reasons */
+    uint64_t n_ignored; /* events of attempts that were over */
     bool has_last;
     struct failure last; /* the last failure */
     const struct link_conf *last_link;
@@ -82,6 +94,8 @@ void trail_skip(struct relay *r, size_t place, enum outcome why, const char *tex
 /* The attempt that is out is over: outcome, time, tokens, price. `failure`: NULL = none. */
 void trail_close(struct relay *r, enum outcome o, const struct failure *failure, uint64_t now_us);
 void trail_decide(struct relay *r, const char *step, const struct failure *f);
+/* More words behind the decision of entry n. */
+void trail_note(struct relay *r, uint16_t n, const char *words);
 /* An attempt that could not even be written becomes a skip. */
 void trail_unstart(struct relay *r, const char *why);
 
@@ -112,6 +126,19 @@ void next_same(struct relay *r, size_t place, bool is_fresh, uint64_t now_us);
 bool next_after_wait(struct relay *r, uint64_t now_us);
 size_t next_n_candidates(const struct relay *r);
 
+/* hedge.c: two attempts out. */
+bool hedge_is_out(const struct relay *r);
+/* What is beside becomes what the event is about, and the other way round. */
+void hedge_swap(struct relay *r);
+/* An attempt was started on a new link: when is it late enough for another one? */
+void hedge_plan(struct relay *r, uint64_t now_us);
+/* It is: starts the next link beside it, if there is one and the caps allow it. */
+void hedge_start(struct relay *r, uint64_t now_us);
+/* The one that the event is about came first: the other one lost. */
+void hedge_settle_race(struct relay *r, uint64_t now_us);
+/* The request ends: the one beside is closed with this word. */
+void hedge_close(struct relay *r, enum outcome o, uint64_t now_us);
+
 /* resume.c */
 void resume_init(struct relay *r);
 /* An event that the client gets. */
@@ -128,5 +155,7 @@ bool resume_is_refusal(const struct relay *r, const struct failure *f);
 /* relay.c */
 struct relay_action *relay_act(struct relay *r, enum relay_action_kind kind);
 void relay_move(struct relay *r, enum request_state to);
+/* The attempt that the event is about ends here. */
+void relay_cancel(struct relay *r, enum outcome o, const struct failure *f, uint64_t now_us);
 
 #endif

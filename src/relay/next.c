@@ -119,6 +119,7 @@ bool next_go(struct relay *r, const struct pick *p, uint64_t now_us)
     r->n_retries = 0;
     r->was_waited = r->resume.is_refused = false;
     next_same(r, p->place, false, now_us);
+    hedge_plan(r, now_us);
     return true;
 }
 

@@ -6,8 +6,9 @@
  *                         |          |         | |       when it breaks off and the route resumes)
  *                         '--------->'-> SETTLING -> OVER
  *
- * Four clocks, the first that is due wins, in this order: the deadline (until the commit), the attempt's own (budget,
- * then idle), the pause before the same link again, the heartbeat. An event that comes later than a clock is judged
+ * Six clocks, the first that is due wins, in this order: the deadline (until the commit), the attempt's own (budget,
+ * then idle), the pause before the same link again, the heartbeat, the own one of an attempt beside it, the moment to
+ * start one. An event that comes later than a clock is judged
  * after it: a token one microsecond past its budget is late, one exactly at it is not. Only the client's leaving and
  * our own stop come before all clocks.
  *
@@ -18,7 +19,7 @@
 #include "relay/inside.h"
 #include "relay/meter.h"
 
-enum { RETRY_PAUSE_US_MIN = 50000, RETRY_PAUSE_US_MAX = 150000, CLOCKS_MAX = 8 };
+enum { RETRY_PAUSE_US_MIN = 50000, RETRY_PAUSE_US_MAX = 150000, N_CLOCKS = 6, FIRINGS_MAX = 16 };
 
 static const struct sm_row rows[] = {
     [REQUEST_NEW] = {"new", SM_TO(REQUEST_ADMITTED), false},
@@ -53,10 +54,12 @@ static bool is_before_commit(const struct relay *r)
 
 static void finish(struct relay *r, enum outcome o, uint64_t now)
 {
-    RM_ASSERT(!attempt_is_open(&r->now) && r->trial.word == 0);
+    RM_ASSERT(!attempt_is_open(&r->now) && r->trial.word == 0 && !hedge_is_out(r));
     r->record.outcome = o;
     r->record.total_us = (int64_t)(now - r->start.now_us);
     meter_sum(&r->record);
+    if (r->start.route->hedge.is_on && r->env.hedges != NULL)
+        hedge_settle(r->env.hedges, r->start.route, &r->record, now);
     relay_move(r, REQUEST_SETTLING);
     relay_move(r, REQUEST_OVER);
     relay_act(r, ACT_RECORD);
@@ -69,10 +72,10 @@ static void finish_failed(struct relay *r, enum outcome o, uint64_t now)
     finish(r, o, now);
 }
 
-static void cancel(struct relay *r, enum outcome o, const struct failure *f, uint64_t now)
+void relay_cancel(struct relay *r, enum outcome o, const struct failure *f, uint64_t now_us)
 {
     relay_act(r, ACT_CANCEL)->n = r->now.n;
-    trail_close(r, o, f, now);
+    trail_close(r, o, f, now_us);
 }
 
 /* ---- failures ---- */
@@ -105,7 +108,7 @@ static struct verdict judge(struct relay *r, const struct failure *f, uint64_t p
     struct verdict_ask ask = {
         .failure = f,
         .route = r->start.route,
-        .is_later = r->is_later,
+        .is_later = r->is_later || a->record->kind == ATTEMPT_HEDGE,
         .may_again = r->record.n_started < r->start.route->max_attempts && now < r->deadline_us,
         .may_retry = r->n_retries < a->link->retries && !r->was_waited && now + pause < a->budget_end_us &&
                      now + pause < r->deadline_us,
@@ -137,6 +140,7 @@ static void remember(struct relay *r, const struct verdict *v, const struct fail
 
 static void return_failure(struct relay *r, const struct failure *f, uint64_t now)
 {
+    hedge_close(r, OUTCOME_HEDGE_LOST, now);
     trail_decide(r, r->record.served_link >= 0 ? "told in the stream" : "answered", f);
     finish_failed(r, answer_failure(r, f, r->now.link, now), now);
 }
@@ -149,6 +153,18 @@ static void move_on(struct relay *r, const struct failure *f, uint64_t now)
     go_on(r, &p, f, now);
 }
 
+/* It failed, and the one beside it goes on. A repair or a retry of it would only be a third. */
+static void fall_behind(struct relay *r, const struct verdict *v, const struct failure *f, uint64_t now)
+{
+    if (v->step == STEP_REPAIR)
+        (void)registry_learn_quirk(r->env.registry, r->now.link->target_id, f->quirk);
+    trail_decide(r, "the attempt beside it goes on", f);
+    health_fail(r, v, f, now);
+    r->is_later |= r->has_link_failed;
+    r->has_link_failed = false;
+    hedge_swap(r);
+}
+
 /* The attempt that is out has failed; `is_neutral`: by no fault that its health should know of. */
 static void fail(struct relay *r, const struct failure *f, bool is_neutral, uint64_t now)
 {
@@ -156,7 +172,13 @@ static void fail(struct relay *r, const struct failure *f, bool is_neutral, uint
     struct verdict v = judge(r, f, pause, now);
     if (is_neutral)
         v.effect = EFFECT_NEUTRAL;
-    cancel(r, v.step == STEP_REPAIR ? OUTCOME_REPAIRED : f->outcome, f, now);
+    bool is_beside = hedge_is_out(r) && v.step != STEP_RETURN;
+    relay_cancel(r, v.step == STEP_REPAIR && !is_beside ? OUTCOME_REPAIRED : f->outcome, f, now);
+    if (is_beside) {
+        remember(r, &v, f);
+        fall_behind(r, &v, f, now);
+        return;
+    }
     if (v.step == STEP_REPAIR) {
         (void)registry_learn_quirk(r->env.registry, r->now.link->target_id, f->quirk);
         trail_decide(r, "repaired, the same target again", f);
@@ -197,10 +219,11 @@ static void on_deadline(struct relay *r, uint64_t now)
 {
     struct failure f;
     failure_make(&f, OUTCOME_DEADLINE, "no answer within the deadline");
+    hedge_close(r, OUTCOME_DEADLINE, now);
     if (attempt_is_open(&r->now)) {
         /* Its health knows of it only if it had its whole budget: a short deadline is not the provider's fault. */
         struct verdict v = {.effect = r->now.is_overtime ? EFFECT_COUNTS : EFFECT_NEUTRAL};
-        cancel(r, OUTCOME_DEADLINE, &f, now);
+        relay_cancel(r, OUTCOME_DEADLINE, &f, now);
         trail_decide(r, "deadline", NULL);
         remember(r, &v, &f);
         health_fail(r, &v, &f, now);
@@ -225,18 +248,21 @@ static void on_late(struct relay *r, uint64_t now)
     }
     struct pick p = {0};
     struct verdict v = judge(r, &f, 0, now);
-    bool was_later = r->is_later;
-    if (v.step == STEP_NEXT)
+    bool is_beside = hedge_is_out(r);
+    if (v.step == STEP_NEXT && !is_beside)
         p = next_pick(r, now);
-    if (!p.is_found) {
+    if (v.step != STEP_NEXT || (!p.is_found && !is_beside)) {
         a->is_overtime = true;
-        r->is_later = was_later;
         return;
     }
     if (!a->is_own_budget && now - r->link_start_us < (uint64_t)a->link->ttft_budget_ms * 1000)
         v.effect = EFFECT_NEUTRAL; /* a client's own short budget says nothing about the target */
-    cancel(r, f.outcome, &f, now);
+    relay_cancel(r, f.outcome, &f, now);
     remember(r, &v, &f);
+    if (is_beside) {
+        fall_behind(r, &v, &f, now);
+        return;
+    }
     health_fail(r, &v, &f, now);
     r->is_later = true;
     r->has_link_failed = false;
@@ -251,6 +277,12 @@ static void on_wait_over(struct relay *r, uint64_t now)
     move_on(r, &r->last, now);
 }
 
+static void on_late_beside(struct relay *r, uint64_t now)
+{
+    hedge_swap(r);
+    on_late(r, now);
+}
+
 static void on_heartbeat(struct relay *r, uint64_t now)
 {
     relay_act(r, ACT_HEARTBEAT);
@@ -263,20 +295,22 @@ struct clock {
     void (*fire)(struct relay *r, uint64_t now);
 };
 
-static void clocks(const struct relay *r, struct clock out[4])
+static void clocks(const struct relay *r, struct clock out[N_CLOCKS])
 {
     bool is_early = is_before_commit(r);
     out[0] = (struct clock){is_early ? r->deadline_us : 0, on_deadline};
     out[1] = (struct clock){sm_is_final(&r->sm) ? 0 : attempt_due_us(&r->now), on_late};
     out[2] = (struct clock){r->sm.state == REQUEST_WAITING ? r->wait_until_us : 0, on_wait_over};
     out[3] = (struct clock){is_early ? r->heartbeat_due_us : 0, on_heartbeat};
+    out[4] = (struct clock){hedge_is_out(r) ? attempt_due_us(&r->beside.now) : 0, on_late_beside};
+    out[5] = (struct clock){is_early ? r->hedge_due_us : 0, hedge_start};
 }
 
 /* Fires what is due at or before `limit`, one after the other, and tells it that it is `now`. */
 static void fire_clocks(struct relay *r, uint64_t limit, uint64_t now)
 {
-    for (int i = 0; i < CLOCKS_MAX; i++) {
-        struct clock c[4];
+    for (int i = 0; i < FIRINGS_MAX; i++) {
+        struct clock c[N_CLOCKS];
         size_t k = 0;
         clocks(r, c);
         while (k < RM_COUNTOF(c) && (c[k].due_us == 0 || c[k].due_us > limit))
@@ -296,6 +330,7 @@ static void commit(struct relay *r, uint64_t now)
     relay_move(r, REQUEST_SERVING);
     a->record->outcome = OUTCOME_OK; /* so far; the head's trail says so */
     a->record->is_served = true;
+    r->record.adjusted = a->adjusted ? a->adjusted : "";
     r->record.provider = a->record->provider;
     r->record.model = a->record->model;
     r->record.served_link = (int16_t)a->link->index;
@@ -318,7 +353,7 @@ static void on_head(struct relay *r, const struct relay_event *ev)
         failure_text(a->record->provider_request_id, sizeof a->record->provider_request_id,
                      bytes_of(ev->provider_request_id));
     if (ev->adjusted && ev->adjusted[0] != '\0')
-        r->record.adjusted = arena_dup(r->arena, bytes_of(ev->adjusted)).p;
+        r->record.adjusted = a->adjusted = arena_dup(r->arena, bytes_of(ev->adjusted)).p;
 }
 
 static void on_first_token(struct relay *r, uint64_t now)
@@ -326,6 +361,7 @@ static void on_first_token(struct relay *r, uint64_t now)
     struct attempt *a = &r->now;
     a->record->ttft_us = (int64_t)(now - r->start.now_us);
     attempt_move(a, ATTEMPT_FLOWING);
+    hedge_settle_race(r, now);
     health_token(r, now);
     if (r->start.call->is_stream && !r->resume.is_going_on)
         commit(r, now);
@@ -374,6 +410,7 @@ static void on_ended(struct relay *r, uint64_t now)
     }
     if (a->record->ttft_us < 0)
         a->record->ttft_us = (int64_t)(now - r->start.now_us);
+    hedge_settle_race(r, now);
     if (r->sm.state != REQUEST_SERVING)
         commit(r, now);
     relay_act(r, ACT_END)->n = a->n;
@@ -389,6 +426,11 @@ static void on_unbuildable(struct relay *r, const struct relay_event *ev)
     r->candidates[place] =
         (struct candidate){.skip = OUTCOME_SKIPPED_INCAPABLE, .why = "the request cannot be expressed there"};
     health_neutral(r, ev->now_us);
+    if (hedge_is_out(r)) {
+        hedge_swap(r);
+        r->hedge_due_us = ev->now_us; /* another one, perhaps */
+        return;
+    }
     struct pick p = next_pick(r, ev->now_us);
     if (!next_go(r, &p, ev->now_us))
         finish_failed(r, answer_exhausted(r, ev->now_us), ev->now_us);
@@ -456,8 +498,9 @@ static void on_start(struct relay *r, uint64_t now)
 
 static void on_client_gone(struct relay *r, uint64_t now)
 {
+    hedge_close(r, OUTCOME_CLIENT_CANCELLED, now);
     if (attempt_is_open(&r->now)) {
-        cancel(r, OUTCOME_CLIENT_CANCELLED, NULL, now);
+        relay_cancel(r, OUTCOME_CLIENT_CANCELLED, NULL, now);
         trail_decide(r, "the client left", NULL);
     }
     health_pay(r, now);
@@ -466,8 +509,9 @@ static void on_client_gone(struct relay *r, uint64_t now)
 
 static void on_drain(struct relay *r, uint64_t now)
 {
+    hedge_close(r, OUTCOME_DRAINED, now);
     if (attempt_is_open(&r->now)) {
-        cancel(r, OUTCOME_DRAINED, NULL, now);
+        relay_cancel(r, OUTCOME_DRAINED, NULL, now);
         trail_decide(r, "cut by our own stop", NULL);
     }
     health_pay(r, now);
@@ -485,7 +529,8 @@ void relay_event(struct relay *r, const struct relay_event *ev, struct relay_act
         on_start(r, ev->now_us);
         break;
     case RELAY_TIME:
-        r->now.is_unacked = ev->is_unacked;
+        r->now.is_unacked = ev->is_unacked && ev->n == r->now.n;
+        r->beside.now.is_unacked = ev->is_unacked && ev->n == r->beside.now.n;
         fire_clocks(r, ev->now_us, ev->now_us);
         break;
     case RELAY_CLIENT_GONE:
@@ -496,6 +541,8 @@ void relay_event(struct relay *r, const struct relay_event *ev, struct relay_act
         break;
     default:
         fire_clocks(r, ev->now_us - 1, ev->now_us);
+        if (hedge_is_out(r) && r->beside.now.n == ev->n)
+            hedge_swap(r);
         if (attempt_is_open(&r->now) && r->now.n == ev->n)
             on_attempt_event(r, ev);
         else
@@ -549,7 +596,7 @@ struct relay *relay_new(struct arena *a, const struct relay_env *env, const stru
 
 uint64_t relay_wake_us(const struct relay *r)
 {
-    struct clock c[4];
+    struct clock c[N_CLOCKS];
     uint64_t wake = 0;
     clocks(r, c);
     for (size_t i = 0; i < RM_COUNTOF(c); i++)
@@ -581,4 +628,9 @@ void relay_set_status(struct relay *r, unsigned status)
 void relay_set_gateway_us(struct relay *r, int64_t us)
 {
     r->record.gateway_us = us;
+}
+
+void relay_note(struct relay *r, uint16_t n, const char *words)
+{
+    trail_note(r, n, words);
 }

@@ -15,6 +15,9 @@
  * a way to go on (ACT_START.resume), nothing of it is shown until RELAY_JOINED says that it met what the client has,
  * and then its gate opens by a further ACT_COMMIT. If nobody can go on, the first failure is what the client is told.
  *
+ * Where the route hedges, a second attempt may be started beside one whose first token is late (ACT_START while another
+ * is out); the first token decides which of the two is cancelled.
+ *
  * Rules for the caller: after ACT_CANCEL(n) no event of attempt n may be fed any more (fed ones are ignored, and
  * counted). relay_wake_us() tells when RELAY_TIME must be fed at the latest; feeding it early is harmless. Actions are
  * carried out in order before the next event is fed. */
@@ -25,6 +28,7 @@
 #include "model/event.h"
 #include "model/record.h"
 #include "plan/directive.h"
+#include "plan/hedge.h"
 #include "plan/registry.h"
 
 struct relay;
@@ -32,6 +36,7 @@ struct relay;
 struct relay_env { /* one per core */
     struct registry *registry;
     struct rng *rng;
+    struct hedge_book *hedges; /* NULL = no hedges */
 };
 
 struct relay_start {
@@ -80,7 +85,7 @@ struct relay_event {
     const char *adjusted;            /* HEAD: what was changed for this link; "" = nothing */
     const char *why;                 /* UNBUILDABLE */
     bool is_stall;                   /* CLIENT_GONE */
-    bool is_unacked; /* TIME: the running attempt is on a reused connection whose peer acknowledged nothing of it */
+    bool is_unacked; /* TIME: attempt n is on a reused connection whose peer acknowledged nothing of it */
 };
 
 /* How an attempt goes on with an answer that broke off. The caller keeps the text that the client has. */
@@ -145,5 +150,7 @@ const struct request_record *relay_record(const struct relay *r);
 /* The front's part of the record: written before the row is taken. */
 void relay_set_status(struct relay *r, unsigned status);
 void relay_set_gateway_us(struct relay *r, int64_t us);
+/* Adds words to the decision of attempt n, for the record. */
+void relay_note(struct relay *r, uint16_t n, const char *words);
 
 #endif

@@ -90,6 +90,16 @@ void trail_decide(struct relay *r, const char *step, const struct failure *f)
         snprintf(rec->decision, sizeof rec->decision, "%s%s%s", step, f ? ": " : "", word);
 }
 
+void trail_note(struct relay *r, uint16_t n, const char *words)
+{
+    for (uint16_t i = 0; i < r->record.n_attempts; i++) {
+        struct attempt_record *rec = &r->record.attempts[i];
+        size_t at = rec->n == n ? strlen(rec->decision) : sizeof rec->decision;
+        if (at < sizeof rec->decision)
+            snprintf(rec->decision + at, sizeof rec->decision - at, "%s%s", at > 0 ? "; " : "", words);
+    }
+}
+
 void trail_unstart(struct relay *r, const char *why)
 {
     struct attempt_record *rec = r->now.record;

@@ -485,10 +485,10 @@ static void commit(struct flight *f, uint16_t n)
         let_go_of_body(p);
 }
 
-static void end_answer(struct flight *f)
+static void end_answer(struct flight *f, uint16_t n)
 {
-    struct pilot *p = LIST_ITEM(f->attempts.next, struct pilot, node);
-    RM_ASSERT(!list_is_empty(&f->attempts) && f->call != NULL);
+    struct pilot *p = pilot_by_n(f, n);
+    RM_ASSERT(p != NULL && f->call != NULL);
     struct draft *draft = p->draft;
     p->draft = NULL;
     f->call->owner = NULL;
@@ -583,7 +583,7 @@ static void carry_out(struct flight *f, const struct relay_action *a)
             call_heartbeat(f->call, relay_record(f->relay));
         return;
     case ACT_END:
-        end_answer(f);
+        end_answer(f, a->n);
         return;
     case ACT_ANSWER:
         answer(f, a->answer);
@@ -640,22 +640,24 @@ static void feed_plain(struct flight *f, enum relay_event_kind kind, bool is_sta
     f->gateway_us += (int64_t)(loop_clock_us() - from);
 }
 
-static bool is_unacked(const struct flight *f)
+/* The attempt whose peer acknowledged nothing; 0 = none. */
+static uint16_t unacked(const struct flight *f)
 {
     LIST_EACH(&f->attempts, node)
     {
         const struct pilot *p = LIST_ITEM(node, struct pilot, node);
         if (p->exchange != NULL && exchange_is_unacked(p->exchange))
-            return true;
+            return p->n;
     }
-    return false;
+    return 0;
 }
 
 static void on_timer(struct timer *t)
 {
     struct flight *f = RM_CONTAINER(t, struct flight, timer);
     uint64_t from = loop_clock_us();
-    struct relay_event ev = {.kind = RELAY_TIME, .now_us = loop_now_us(f->worker->loop), .is_unacked = is_unacked(f)};
+    struct relay_event ev = {.kind = RELAY_TIME, .now_us = loop_now_us(f->worker->loop), .n = unacked(f)};
+    ev.is_unacked = ev.n != 0;
     feed(f, &ev);
     f->gateway_us += (int64_t)(loop_clock_us() - from);
 }

@@ -168,7 +168,8 @@ struct worker *worker_new(const struct worker_options *o)
     w->ledger = o->ledger;
     w->ring = o->ledger ? ledger_ring(o->ledger, o->core) : NULL;
     w->rng.state = o->seed;
-    w->env = (struct relay_env){.registry = w->registry, .rng = &w->rng};
+    w->hedges = hedge_book_new();
+    w->env = (struct relay_env){.registry = w->registry, .rng = &w->rng, .hedges = w->hedges};
     list_init(&w->flights);
     list_init(&w->probes);
     w->loop = loop_new();
@@ -302,5 +303,6 @@ void worker_free(struct worker *w)
     loop_free(w->loop);
     config_unref(w->config);
     mem_free(w->route_used_us);
+    hedge_book_free(w->hedges);
     mem_free(w);
 }

@@ -5,6 +5,7 @@
 #include "base/list.h"
 #include "front/front.h"
 #include "ledger/ledger.h"
+#include "plan/cache.h"
 #include "relay/relay.h"
 #include "serve/stats.h"
 #include "upstream/upstream.h"
@@ -29,6 +30,8 @@ struct worker {
     struct ledger *ledger;
     struct ledger_ring *ring; /* NULL without a ledger */
     struct rng rng;
+    struct cache_memory *caches;
+    struct hedge_book *hedges;
     struct relay_env env;
     struct list flights;
     uint32_t id_counter;

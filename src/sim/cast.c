@@ -82,6 +82,9 @@ static void cast_route(struct world *w, size_t at)
     r->max_attempts = ONE_OF(rng, 1, 2, 4, 8, 8);
     r->wait_retry_after_ms = ONE_OF(rng, 0, 500);
     r->heartbeat_ms = ONE_OF(rng, 0, 0, 300);
+    r->hedge = (struct hedge_conf){.is_on = chance(rng, 25), .max_extra_permyriad = 5000};
+    r->hedge.after_ms = ONE_OF(rng, 50, 100, 200, 500);
+    r->hedge.max_per_minute = ONE_OF(rng, 3, 60);
     r->resume = w->is_choppy || chance(rng, 40);
 
     r->failover_on.has_default = true;

@@ -25,18 +25,26 @@ struct host_script {
     size_t n;
 };
 
-/* What the judge knows of a request: kept from events and actions alone. */
-struct laws {
-    bool is_over, is_committed, is_head_sent, is_recorded;
+/* What the judge knows of an attempt that is out. */
+struct law_side {
     uint16_t open_n; /* 0 = no attempt is out */
     size_t place;
     uint64_t start_us, link_start_us, budget_us, head_us, idle_due_us, paused_us;
-    bool is_stream, has_token, is_overtime;
+    bool is_stream, has_token, is_overtime, was_waited, is_hedge, is_link_fault;
     uint8_t quirks;
+    unsigned n_retries;
+};
+
+/* What the judge knows of a request: kept from events and actions alone. */
+struct laws {
+    bool is_over, is_committed, is_head_sent, is_recorded;
+    struct law_side side;   /* the attempt that is judged */
+    struct law_side beside; /* a hedge, or what was hedged; open_n 0 else */
+    uint64_t hedge_due_us;  /* 0 = none may start */
     bool tried[WORLD_LINKS];
     uint32_t unbuildable; /* places found to be so */
-    unsigned n_started, n_retries;
-    bool was_waited, has_failure, is_link_fault, is_later, is_cut;
+    unsigned n_started;
+    bool has_failure, is_of_hedge, is_later, is_cut;
     struct failure failure; /* the last */
     uint64_t failure_us, failure_head_us;
     const struct link_conf *context_failed;
@@ -69,10 +77,10 @@ struct guest { /* a request and its client */
     uint32_t unbuildable; /* link indexes whose body cannot be written */
     bool is_arrived, is_gone;
     uint64_t armed_us;
-    struct host_script script; /* of the attempt that is out */
-    uint16_t script_n;
-    enum resume_way way; /* of that attempt */
-    unsigned join_in;    /* it meets what was told after so many tokens; 0 = it parts from it */
+    struct host_script scripts[2]; /* of the attempts that are out: a second one is a hedge */
+    uint16_t script_n[2];          /* whose script it is; 0 = nobody's */
+    enum resume_way way;           /* of the attempt that is out */
+    unsigned join_in;              /* it meets what was told after so many tokens; 0 = it parts from it */
     struct laws laws;
 };
 
@@ -92,6 +100,7 @@ struct world {
     struct rng engine_rng;
     struct registry *registry;
     struct relay_env env;
+    struct hedge_book *hedges;
     uint64_t now_us;
     struct config config;
     struct provider_conf providers[WORLD_PROVIDERS];

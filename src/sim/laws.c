@@ -68,7 +68,10 @@ static bool is_other_startable(const struct guest *g)
 {
     if (g->laws.n_started >= g->route->max_attempts || is_sole(g))
         return false;
-    for (size_t i = g->laws.place + 1; i < g->n_chain; i++)
+    size_t from = g->laws.side.place + 1; /* what a hedge passed over is behind us */
+    for (size_t i = from; i < g->n_chain; i++)
+        from = g->laws.tried[i] ? i + 1 : from;
+    for (size_t i = from; i < g->n_chain; i++)
         if (skip_of(g, i) == OUTCOME_OK && !g->laws.tried[i] && !is_window_refused(g, i) &&
             (g->laws.until[i] == 0 || g->route->breaker.is_off))
             return true;
@@ -92,7 +95,8 @@ static void note_failure(struct laws *l, const struct failure *f, uint64_t now)
     l->has_failure = true;
     l->failure = *f;
     l->failure_us = now;
-    l->failure_head_us = l->head_us;
+    l->is_of_hedge = l->side.is_hedge;
+    l->failure_head_us = l->side.head_us;
     l->is_cut = false;
 }
 
@@ -117,7 +121,8 @@ static bool is_opted_in(const struct guest *g, const struct failure *f)
 static bool must_return(const struct guest *g)
 {
     const struct laws *l = &g->laws;
-    return l->has_failure && !l->is_later && is_stop_class(&l->failure) && !is_opted_in(g, &l->failure);
+    return l->has_failure && !l->is_later && !l->is_of_hedge && is_stop_class(&l->failure) &&
+           !is_opted_in(g, &l->failure);
 }
 
 /* What the client has of the answer. */
@@ -140,19 +145,36 @@ static bool is_shown(const struct laws *l)
 static void see_output(struct laws *l, const struct guest *g, const struct relay_event *ev)
 {
     if (ev->event && ev->event->is_token)
-        l->has_token = true;
-    if (l->has_token)
-        l->idle_due_us = ev->now_us + (uint64_t)g->chain[l->place]->idle_timeout_ms * 1000;
+        l->side.has_token = true;
+    if (l->side.has_token)
+        l->side.idle_due_us = ev->now_us + (uint64_t)g->chain[l->side.place]->idle_timeout_ms * 1000;
+}
+
+static void swap_sides(struct laws *l)
+{
+    struct law_side was = l->side;
+    l->side = l->beside;
+    l->beside = was;
+}
+
+/* What is judged is over; if one is beside it, that one goes on. */
+static void close_side(struct laws *l)
+{
+    l->side.open_n = 0;
+    if (l->beside.open_n != 0)
+        swap_sides(l);
 }
 
 void laws_event(struct world *w, struct guest *g, const struct relay_event *ev)
 {
     struct laws *l = &g->laws;
-    if (ev->n == 0 || ev->n != l->open_n)
+    if (ev->n != 0 && ev->n == l->beside.open_n)
+        swap_sides(l);
+    if (ev->n == 0 || ev->n != l->side.open_n)
         return;
     switch (ev->kind) {
     case RELAY_HEAD:
-        l->head_us = l->head_us ? l->head_us : ev->now_us;
+        l->side.head_us = l->side.head_us ? l->side.head_us : ev->now_us;
         return;
     case RELAY_OUTPUT:
         see_output(l, g, ev);
@@ -163,17 +185,18 @@ void laws_event(struct world *w, struct guest *g, const struct relay_event *ev)
         note_failure(l, ev->failure, ev->now_us);
         return;
     case RELAY_UNBUILDABLE:
-        l->unbuildable |= UINT32_C(1) << l->place;
+        l->unbuildable |= UINT32_C(1) << l->side.place;
         l->n_started--;
-        l->open_n = 0;
+        l->hedge_due_us = l->beside.open_n != 0 ? w->now_us : 0;
+        close_side(l);
         return;
     case RELAY_PAUSED:
-        l->paused_us = ev->now_us;
+        l->side.paused_us = ev->now_us;
         return;
     case RELAY_RESUMED:
-        if (l->idle_due_us)
-            l->idle_due_us += ev->now_us - l->paused_us;
-        l->paused_us = 0;
+        if (l->side.idle_due_us)
+            l->side.idle_due_us += ev->now_us - l->side.paused_us;
+        l->side.paused_us = 0;
         return;
     default:
         return;
@@ -186,23 +209,23 @@ static bool is_retry_lawful(const struct guest *g, uint64_t now)
 {
     const struct laws *l = &g->laws;
     const struct failure *f = &l->failure;
-    const struct link_conf *link = g->chain[l->place];
-    if (l->is_cut || l->n_retries >= link->retries || now >= l->link_start_us + l->budget_us)
+    const struct link_conf *link = g->chain[l->side.place];
+    if (l->is_cut || l->side.n_retries >= link->retries || now >= l->side.link_start_us + l->side.budget_us)
         return false;
     if (now - l->failure_us < 50000 || now - l->failure_us > 150000)
         return false;
     if (f->outcome == OUTCOME_CONNECT_ERROR)
         return f->is_established;
-    uint64_t limit = l->budget_us / 4 < 500000 ? l->budget_us / 4 : 500000;
+    uint64_t limit = l->side.budget_us / 4 < 500000 ? l->side.budget_us / 4 : 500000;
     return f->outcome == OUTCOME_SERVER_ERROR && (f->status == 500 || f->status == 502) && !f->in_stream &&
-           l->failure_head_us != 0 && l->failure_head_us - l->start_us <= limit;
+           l->failure_head_us != 0 && l->failure_head_us - l->side.start_us <= limit;
 }
 
 static bool is_wait_lawful(const struct guest *g, uint64_t now)
 {
     const struct laws *l = &g->laws;
     const struct failure *f = &l->failure;
-    return !l->is_cut && !l->was_waited && f->outcome == OUTCOME_RATE_LIMITED && f->retry_after_ms >= 0 &&
+    return !l->is_cut && !l->side.was_waited && f->outcome == OUTCOME_RATE_LIMITED && f->retry_after_ms >= 0 &&
            f->retry_after_ms <= (int64_t)g->route->wait_retry_after_ms &&
            now == l->failure_us + (uint64_t)f->retry_after_ms * 1000;
 }
@@ -211,7 +234,7 @@ static bool is_repair_lawful(const struct guest *g, uint64_t now)
 {
     const struct laws *l = &g->laws;
     return !l->is_cut && l->failure.class == FAILURE_COMPAT && l->failure.quirk != 0 &&
-           !(l->quirks & l->failure.quirk) && now == l->failure_us;
+           !(l->side.quirks & l->failure.quirk) && now == l->failure_us;
 }
 
 /* The link refused the prefilled answer, and is asked without. */
@@ -236,11 +259,12 @@ static void judge_same_link(struct world *w, struct guest *g)
     } else if (is_refusal_lawful(g, w->now_us)) {
         l->is_refused = true;
     } else if (is_wait_lawful(g, w->now_us)) {
-        l->was_waited = true;
-        l->link_start_us = 0;
+        l->side.was_waited = true;
+        l->side.is_overtime = false; /* the link starts anew */
+        l->side.link_start_us = 0;
         w->result->n_waits++;
     } else if (is_retry_lawful(g, w->now_us)) {
-        l->n_retries++;
+        l->side.n_retries++;
         w->result->n_retries++;
     } else {
         world_break(w, g, "the same target again without a lawful reason");
@@ -251,14 +275,15 @@ static void judge_other_link(struct world *w, struct guest *g, size_t place)
 {
     struct laws *l = &g->laws;
     LAW(!l->tried[place], "a link was started twice");
-    LAW(l->n_started == 0 || place > l->place || is_sole(g), "the chain was walked backwards");
-    LAW(l->is_resuming || !must_return(g), "a failure of the client's kind moved on to another provider");
+    LAW(l->n_started == 0 || place > l->side.place || is_sole(g), "the chain was walked backwards");
+    LAW(l->is_resuming || l->side.is_hedge || !must_return(g),
+        "a failure of the client's kind moved on to another provider");
     LAW(!is_window_refused(g, place), "a link whose window is not known to be larger was asked");
-    l->is_later |= l->is_link_fault;
-    l->is_link_fault = false;
-    l->link_start_us = 0;
-    l->n_retries = 0;
-    l->was_waited = l->is_refused = false;
+    l->is_later |= l->side.is_link_fault; /* a hedge's own side begins without one */
+    l->side.is_link_fault = false;
+    l->side.link_start_us = 0;
+    l->side.n_retries = 0;
+    l->side.was_waited = l->is_refused = false;
 }
 
 static size_t holder_slot(const struct link_conf *l)
@@ -275,7 +300,7 @@ static void judge_health(struct world *w, struct guest *g, size_t place, bool is
         return;
     const struct link_conf *link = g->chain[place];
     bool is_holder = w->target_holder[holder_slot(link)] == (int)g->index;
-    LAW(l->until[place] == 0 || is_holder || (is_same && (l->was_waited || is_correction(g, w->now_us))),
+    LAW(l->until[place] == 0 || is_holder || (is_same && (l->side.was_waited || is_correction(g, w->now_us))),
         "a request started on an open target");
     if (l->state[place] == HEALTH_OPEN && !is_holder && !is_correction(g, w->now_us))
         LAW(registry_state(w->registry, link->target_id, w->now_us) == HEALTH_TRIAL ||
@@ -288,9 +313,9 @@ static void set_budget(const struct guest *g, struct laws *l, const struct relay
     uint32_t ms = a->link->ttft_budget_ms;
     if (g->directive.ttft_ms && g->directive.ttft_ms < ms)
         ms = g->directive.ttft_ms;
-    l->budget_us = (uint64_t)(a->is_stream ? ms : a->link->total_budget_ms) * 1000;
+    l->side.budget_us = (uint64_t)(a->is_stream ? ms : a->link->total_budget_ms) * 1000;
     if (!a->is_stream)
-        l->link_start_us = l->start_us;
+        l->side.link_start_us = l->side.start_us;
 }
 
 static void judge_way(struct world *w, struct guest *g, const struct relay_action *a)
@@ -303,12 +328,29 @@ static void judge_way(struct world *w, struct guest *g, const struct relay_actio
     l->way = a->resume;
 }
 
-static void judge_start(struct world *w, struct guest *g, const struct relay_action *a)
+/* Another one is out: this one must be a hedge that is due. */
+static void judge_hedge(struct world *w, struct guest *g, const struct relay_event *ev, const struct relay_action *a)
+{
+    struct laws *l = &g->laws;
+    size_t place = l->side.place;
+    LAW(g->route->hedge.is_on && ev->kind == RELAY_TIME && l->hedge_due_us != 0 && w->now_us >= l->hedge_due_us &&
+            !l->side.has_token && !l->is_committed && l->beside.open_n == 0,
+        "an attempt was started while another was out");
+    LAW(relay_record(g->relay)->attempts[a->n - 1].kind == ATTEMPT_HEDGE, "a hedge is not recorded as one");
+    l->beside = l->side;
+    l->side = (struct law_side){.place = place, .is_hedge = true};
+    w->result->n_hedges++;
+}
+
+static void judge_start(struct world *w, struct guest *g, const struct relay_event *ev, const struct relay_action *a)
 {
     struct laws *l = &g->laws;
     size_t place = place_of(g, a->link);
     LAW(place != SIZE_MAX, "a link outside the chain was started");
-    LAW(l->open_n == 0, "an attempt was started while another was out");
+    if (l->side.open_n != 0)
+        judge_hedge(w, g, ev, a);
+    else
+        l->side.is_hedge = false;
     LAW(!is_shown(l), "an attempt was started after the commit");
     LAW(l->n_started < g->route->max_attempts, "more than max_attempts");
     LAW(w->now_us < g->deadline_us, "an attempt was started past the deadline");
@@ -319,7 +361,7 @@ static void judge_start(struct world *w, struct guest *g, const struct relay_act
     LAW(a->n >= 1 && a->n <= rec->n_attempts && rec->attempts[a->n - 1].link == a->link->index,
         "the trail names another link than was started");
     LAW(!g->call.is_stream || a->is_stream, "a streaming client's attempt was not asked for as a stream");
-    bool is_same = l->tried[place] && place == l->place;
+    bool is_same = l->tried[place] && place == l->side.place;
     if (is_same)
         judge_same_link(w, g);
     else
@@ -327,17 +369,21 @@ static void judge_start(struct world *w, struct guest *g, const struct relay_act
     judge_health(w, g, place, is_same);
     judge_way(w, g, a);
     l->tried[place] = true;
-    l->place = place;
-    l->open_n = a->n;
+    l->side.place = place;
+    l->side.open_n = a->n;
     l->n_started++;
-    l->start_us = w->now_us;
-    l->link_start_us = l->link_start_us ? l->link_start_us : w->now_us;
-    l->has_token = false;
-    l->is_overtime = is_same && l->is_overtime && a->is_stream; /* a repair shares the budget that is over */
-    l->head_us = l->idle_due_us = l->paused_us = 0;
-    l->is_stream = a->is_stream;
-    l->quirks = a->quirks;
+    l->side.start_us = w->now_us;
+    l->side.link_start_us = l->side.link_start_us ? l->side.link_start_us : w->now_us;
+    l->side.has_token = false;
+    l->side.is_overtime = is_same && l->side.is_overtime && a->is_stream; /* a repair shares the budget that is over */
+    l->side.head_us = l->side.idle_due_us = l->side.paused_us = 0;
+    l->side.is_stream = a->is_stream;
+    l->side.quirks = a->quirks;
     set_budget(g, l, a);
+    if (!is_same)
+        l->hedge_due_us = l->beside.open_n == 0 && a->is_stream && !l->is_resuming && g->route->hedge.is_on
+                              ? w->now_us + (uint64_t)g->route->hedge.after_ms * 1000
+                              : 0;
     w->result->n_attempts++;
 }
 
@@ -346,20 +392,47 @@ static void judge_cut(struct world *w, struct guest *g)
     struct laws *l = &g->laws;
     uint64_t now = w->now_us;
     bool is_deadline = !is_shown(l) && now == g->deadline_us;
-    bool is_idle = l->has_token && l->paused_us == 0 && now == l->idle_due_us;
-    bool is_budget = !l->has_token && !l->is_overtime && now == l->link_start_us + l->budget_us;
+    bool is_idle = l->side.has_token && l->side.paused_us == 0 && now == l->side.idle_due_us;
+    bool is_budget = !l->side.has_token && !l->side.is_overtime && now == l->side.link_start_us + l->side.budget_us;
     LAW(is_deadline || is_idle || is_budget, "an attempt was cut at a time that is none of its limits");
-    LAW(is_deadline || is_idle || is_other_startable(g), "an attempt was cut by its budget with nobody to follow it");
+    LAW(is_deadline || is_idle || l->beside.open_n != 0 || is_other_startable(g),
+        "an attempt was cut by its budget with nobody to follow it");
     struct failure f;
     failure_make(&f, is_deadline ? OUTCOME_DEADLINE : is_idle ? OUTCOME_IDLE_TIMEOUT : OUTCOME_TTFT_TIMEOUT, "");
     note_failure(l, &f, now);
     l->is_cut = true;
 }
 
+/* The other one of two: its race is lost, or what it raced for is decided. */
+static void judge_cancel_beside(struct world *w, struct guest *g, const struct relay_event *ev)
+{
+    struct laws *l = &g->laws;
+    bool is_won =
+        ev->n == l->side.open_n && ((ev->kind == RELAY_OUTPUT && ev->event->is_token) || ev->kind == RELAY_ENDED);
+    bool is_end = ev->kind == RELAY_CLIENT_GONE || ev->kind == RELAY_DRAIN ||
+                  (ev->kind == RELAY_TIME && w->now_us == g->deadline_us);
+    const struct attempt_record *rec = &relay_record(g->relay)->attempts[l->beside.open_n - 1];
+    LAW(is_won || is_end, "a hedge was cancelled for no reason");
+    LAW((rec->outcome == OUTCOME_HEDGE_LOST) == is_won, "a hedge that lost is not recorded as one");
+    l->beside.open_n = 0;
+}
+
 static void judge_cancel(struct world *w, struct guest *g, const struct relay_event *ev, const struct relay_action *a)
 {
     struct laws *l = &g->laws;
-    LAW(l->open_n == a->n && a->n != 0, "an attempt was cancelled that was not out");
+    if (a->n != 0 && a->n == l->beside.open_n) {
+        const struct attempt_record *rec = &relay_record(g->relay)->attempts[a->n - 1];
+        if (ev->kind != RELAY_TIME || rec->outcome == OUTCOME_DEADLINE) {
+            judge_cancel_beside(w, g, ev);
+            return;
+        }
+        swap_sides(l); /* its own budget is over */
+    } else if (ev->kind == RELAY_FAILED && ev->n != a->n && l->side.open_n == a->n) {
+        LAW(must_return(g), "a hedge was cancelled for no reason");
+        l->side.open_n = 0;
+        return;
+    }
+    LAW(l->side.open_n == a->n && a->n != 0, "an attempt was cancelled that was not out");
     if (ev->kind == RELAY_TIME)
         judge_cut(w, g);
     else
@@ -368,31 +441,36 @@ static void judge_cancel(struct world *w, struct guest *g, const struct relay_ev
             "an attempt was cancelled for no reason");
     if (l->has_failure && ev->kind != RELAY_CLIENT_GONE && ev->kind != RELAY_DRAIN) {
         if (l->failure.class == FAILURE_CONTEXT && !is_shown(l)) {
-            l->context_failed = g->chain[l->place];
-            l->is_larger_known = !l->is_later;
+            l->context_failed = g->chain[l->side.place];
+            l->is_larger_known = !l->is_later && !l->is_of_hedge;
         }
-        l->is_link_fault |= is_own_fault(&l->failure);
+        l->side.is_link_fault |= is_own_fault(&l->failure);
         if (is_shown(l) && can_resume(g)) {
             l->is_resuming = true;
             l->broke = l->failure.outcome;
             g->deadline_us = w->now_us + (uint64_t)g->route->deadline_ms * 1000;
         }
     }
-    l->open_n = 0;
+    if (l->beside.open_n != 0 && !must_return(g)) {
+        l->is_later |= l->side.is_link_fault;
+        l->side.is_link_fault = false;
+    }
+    close_side(l);
 }
 
 static void judge_commit(struct world *w, struct guest *g, const struct relay_event *ev, const struct relay_action *a)
 {
     struct laws *l = &g->laws;
     if (l->is_resuming && ev->kind == RELAY_JOINED) {
-        LAW(l->open_n == a->n && ev->n == a->n, "the commit is not of the attempt that is out");
+        LAW(l->side.open_n == a->n && ev->n == a->n, "the commit is not of the attempt that is out");
         l->is_resuming = false;
         l->n_joins++;
         w->result->n_joins++;
         return;
     }
     LAW(!l->is_committed, "committed twice");
-    LAW(l->open_n == a->n && ev->n == a->n, "the commit is not of the attempt that is out");
+    LAW(l->beside.open_n == 0, "committed while the other attempt was out");
+    LAW(l->side.open_n == a->n && ev->n == a->n, "the commit is not of the attempt that is out");
     bool is_token = ev->kind == RELAY_OUTPUT && ev->event && ev->event->is_token && g->call.is_stream;
     LAW(is_token || ev->kind == RELAY_ENDED, "committed without a first token or a whole answer");
     LAW(w->now_us <= g->deadline_us, "committed past the deadline");
@@ -483,7 +561,7 @@ void laws_action(struct world *w, struct guest *g, const struct relay_event *ev,
     LAW(!l->is_over || a->kind == ACT_RECORD, "an action after the end");
     switch (a->kind) {
     case ACT_START:
-        judge_start(w, g, a);
+        judge_start(w, g, ev, a);
         return;
     case ACT_CANCEL:
         judge_cancel(w, g, ev, a);
@@ -496,8 +574,8 @@ void laws_action(struct world *w, struct guest *g, const struct relay_event *ev,
         l->is_head_sent = true;
         return;
     case ACT_END:
-        LAW(is_shown(l) && ev->kind == RELAY_ENDED && ev->n == l->open_n, "an end without a whole answer");
-        l->open_n = 0;
+        LAW(is_shown(l) && ev->kind == RELAY_ENDED && ev->n == l->side.open_n, "an end without a whole answer");
+        l->side.open_n = 0;
         l->is_over = true;
         return;
     case ACT_ANSWER:
@@ -508,7 +586,7 @@ void laws_action(struct world *w, struct guest *g, const struct relay_event *ev,
         l->is_over = true;
         return;
     case ACT_RECORD:
-        LAW(l->open_n == 0, "something outlived the request");
+        LAW(l->side.open_n == 0 && l->beside.open_n == 0, "something outlived the request");
         LAW(l->is_over || ev->kind == RELAY_CLIENT_GONE, "recorded before the client had an answer");
         l->is_over = l->is_recorded = true;
         judge_record(w, g);
@@ -557,10 +635,26 @@ static void judge_trials(struct world *w, struct guest *g)
     }
 }
 
+/* An attempt that is out keeps its limits. */
+static void judge_limits(struct world *w, struct guest *g, const struct relay_event *ev, struct law_side *s)
+{
+    uint64_t now = w->now_us, budget_end = s->link_start_us + s->budget_us;
+    if (!s->has_token && !s->is_overtime && now >= budget_end && ev->kind == RELAY_TIME) {
+        LAW(now == budget_end, "a budget was overrun");
+        LAW(g->laws.beside.open_n == 0 && !is_other_startable(g),
+            "an attempt outlived its budget although another link could have been started");
+        s->is_overtime = true;
+        w->result->n_overtimes++;
+    }
+    LAW(s->has_token || s->is_overtime || now <= budget_end, "a budget was overrun");
+    LAW(!s->has_token || s->paused_us != 0 || now < s->idle_due_us || (now == s->idle_due_us && ev->kind != RELAY_TIME),
+        "an idle time was overrun");
+}
+
 void laws_after(struct world *w, struct guest *g, const struct relay_event *ev)
 {
     struct laws *l = &g->laws;
-    uint64_t now = w->now_us, budget_end = l->link_start_us + l->budget_us;
+    uint64_t now = w->now_us;
     judge_new_skips(w, g);
     judge_trials(w, g);
     LAW(l->is_over == l->is_recorded, "the end and the record came apart");
@@ -568,17 +662,12 @@ void laws_after(struct world *w, struct guest *g, const struct relay_event *ev)
         return;
     LAW(is_shown(l) || now < g->deadline_us || (now == g->deadline_us && ev->kind != RELAY_TIME),
         "a request outlived its deadline");
-    if (l->open_n == 0)
-        return;
-    if (!l->has_token && !l->is_overtime && now >= budget_end && ev->kind == RELAY_TIME) {
-        LAW(now == budget_end, "a budget was overrun");
-        LAW(!is_other_startable(g), "an attempt outlived its budget although another link could have been started");
-        l->is_overtime = true;
-        w->result->n_overtimes++;
-    }
-    LAW(l->has_token || l->is_overtime || now <= budget_end, "a budget was overrun");
-    LAW(!l->has_token || l->paused_us != 0 || now < l->idle_due_us || (now == l->idle_due_us && ev->kind != RELAY_TIME),
-        "an idle time was overrun");
+    if (l->side.open_n != 0)
+        judge_limits(w, g, ev, &l->side);
+    if (l->beside.open_n != 0)
+        judge_limits(w, g, ev, &l->beside);
+    LAW(l->beside.open_n == 0 || (l->side.open_n != 0 && !l->side.has_token && !l->beside.has_token),
+        "two attempts went on after a first token");
 }
 
 void laws_end(struct world *w)

@@ -13,9 +13,9 @@ enum { EVENTS_MAX = 200000 };
 const char *sabotage_name(enum sabotage s)
 {
     static const char *const names[SABOTAGE_N] = {
-        "none",          "give_up_early", "forget_link",   "double_commit", "early_commit", "no_cancel",
-        "double_record", "lose_record",   "retry_timeout", "late_cut",      "no_time",      "ignore_health",
-        "wrong_sum",     "hide_waste",    "answer_after",  "join_early",    "wrong_error",  "no_resume"};
+        "none",         "give_up_early", "forget_link", "double_commit", "early_commit",  "no_cancel",  "double_record",
+        "lose_record",  "retry_timeout", "late_cut",    "no_time",       "ignore_health", "wrong_sum",  "hide_waste",
+        "answer_after", "join_early",    "wrong_error", "no_resume",     "two_winners",   "early_hedge"};
     RM_ASSERT((unsigned)s < SABOTAGE_N);
     return names[s];
 }
@@ -96,6 +96,23 @@ static struct thing take_thing(struct world *w)
     return first;
 }
 
+/* ---- scripts of a guest's attempts ---- */
+
+static struct host_script *script_of(struct guest *g, uint16_t n)
+{
+    for (size_t i = 0; n != 0 && i < RM_COUNTOF(g->script_n); i++)
+        if (g->script_n[i] == n)
+            return &g->scripts[i];
+    return NULL;
+}
+
+static void end_script(struct guest *g, uint16_t n)
+{
+    for (size_t i = 0; i < RM_COUNTOF(g->script_n); i++)
+        if (g->script_n[i] == n)
+            g->script_n[i] = 0;
+}
+
 /* ---- sabotage ---- */
 
 static void add_action(struct relay_actions *acts, struct relay_action a)
@@ -143,13 +160,13 @@ static bool spoil_start(struct world *w, struct guest *g, const struct relay_eve
         add_action(acts, (struct relay_action){.kind = ACT_RECORD});
         return true;
     case SABOTAGE_FORGET_LINK:
-        if (place == g->laws.place || place + 1 >= g->n_chain)
+        if (place == g->laws.side.place || place + 1 >= g->n_chain)
             return false;
         return relink(g, start, g->chain[place + 1]);
     case SABOTAGE_RETRY_TIMEOUT:
-        if (ev->kind != RELAY_TIME || place == g->laws.place || g->laws.failure.outcome == OUTCOME_RATE_LIMITED)
+        if (ev->kind != RELAY_TIME || place == g->laws.side.place || g->laws.failure.outcome == OUTCOME_RATE_LIMITED)
             return false;
-        return relink(g, start, g->chain[g->laws.place]);
+        return relink(g, start, g->chain[g->laws.side.place]);
     case SABOTAGE_IGNORE_HEALTH:
         if (before->outcome != OUTCOME_SKIPPED_OPEN || g->laws.until[place_of(g, &g->route->links[before->link])] == 0)
             return false;
@@ -197,7 +214,7 @@ static bool spoil(struct world *w, struct guest *g, const struct relay_event *ev
             add_action(acts, *a);
         return a != NULL;
     case SABOTAGE_EARLY_COMMIT:
-        if (ev->kind == RELAY_HEAD && g->script_n == ev->n && acts->n == 0)
+        if (ev->kind == RELAY_HEAD && script_of(g, ev->n) != NULL && acts->n == 0)
             add_action(acts, (struct relay_action){.kind = ACT_COMMIT, .n = ev->n});
         return acts->n > 0 && ev->kind == RELAY_HEAD;
     case SABOTAGE_NO_CANCEL:
@@ -221,6 +238,17 @@ static bool spoil(struct world *w, struct guest *g, const struct relay_event *ev
             return false;
         *a = (struct relay_action){.kind = ACT_ERROR_IN_STREAM, .answer = a->answer};
         add_action(acts, (struct relay_action){.kind = ACT_RECORD});
+        return true;
+    case SABOTAGE_TWO_WINNERS:
+        if (ev->kind != RELAY_OUTPUT || acts->n < 1 || acts->v[0].kind != ACT_CANCEL || acts->v[0].n == ev->n)
+            return false;
+        memmove(acts->v, acts->v + 1, --acts->n * sizeof acts->v[0]);
+        return true;
+    case SABOTAGE_EARLY_HEDGE:
+        if (g->laws.hedge_due_us == 0 || ev->kind != RELAY_TIME || acts->n == 0 || acts->v[0].kind != ACT_START ||
+            g->laws.side.open_n == 0)
+            return false;
+        g->laws.hedge_due_us = w->now_us + 1;
         return true;
     case SABOTAGE_ANSWER_AFTER:
         if (find_action(acts, ACT_END) != NULL)
@@ -250,16 +278,18 @@ static const char *action_name(enum relay_action_kind k)
 
 static void start_script(struct world *w, struct guest *g, const struct relay_action *a)
 {
-    g->script_n = a->n;
-    g->script.n = 0;
+    size_t slot = g->script_n[0] != 0;
+    struct host_script *script = &g->scripts[slot];
+    g->script_n[slot] = a->n;
+    script->n = 0;
     g->way = a->resume;
     g->join_in = a->resume == RESUME_NONE ? 0 : (unsigned)rng_below(&w->rng, 4);
     if (g->unbuildable & (UINT32_C(1) << a->link->index))
         return;
-    host_play(w, g, a, &g->script);
+    host_play(w, g, a, script);
     uint64_t tie = rng_next(&w->rng) | 0xff; /* one connection keeps its order */
-    for (size_t i = 0; i < g->script.n; i++)
-        world_queue(w, (struct thing){.at_us = g->script.v[i].at_us,
+    for (size_t i = 0; i < script->n; i++)
+        world_queue(w, (struct thing){.at_us = script->v[i].at_us,
                                       .kind = THING_STEP,
                                       .guest = g->index,
                                       .n = a->n,
@@ -281,7 +311,7 @@ static void carry_out(struct world *w, struct guest *g, const struct relay_actio
     if (a->kind == ACT_START)
         start_script(w, g, a);
     else if (a->kind == ACT_CANCEL || a->kind == ACT_END)
-        g->script_n = 0;
+        end_script(g, a->n);
 }
 
 static void arm(struct world *w, struct guest *g)
@@ -299,6 +329,7 @@ static void arm(struct world *w, struct guest *g)
 static void feed(struct world *w, struct guest *g, struct relay_event ev)
 {
     struct relay_actions acts;
+    uint16_t unbuildable = 0;
     for (bool again = true; again;) {
         again = false;
         world_tell(w, "#%zu %s %u%s%s", g->index, event_name(ev.kind), ev.n, ev.failure ? ": " : "",
@@ -312,13 +343,16 @@ static void feed(struct world *w, struct guest *g, struct relay_event ev)
         for (size_t i = 0; i < acts.n; i++) {
             carry_out(w, g, &acts.v[i]);
             laws_action(w, g, &ev, &acts.v[i]);
-            if (acts.v[i].kind == ACT_START && (g->unbuildable & (UINT32_C(1) << acts.v[i].link->index)))
-                again = true;
+            if (acts.v[i].kind != ACT_START || !(g->unbuildable & (UINT32_C(1) << acts.v[i].link->index)))
+                continue;
+            end_script(g, acts.v[i].n);
+            again = true;
+            unbuildable = acts.v[i].n;
         }
         laws_after(w, g, &ev);
         if (again)
             ev = (struct relay_event){
-                .kind = RELAY_UNBUILDABLE, .now_us = w->now_us, .n = g->script_n, .why = "scripted"};
+                .kind = RELAY_UNBUILDABLE, .now_us = w->now_us, .n = unbuildable, .why = "scripted"};
     }
     arm(w, g);
 }
@@ -345,15 +379,16 @@ static void do_joining(struct world *w, struct guest *g, uint16_t n)
 
 static void do_step(struct world *w, struct guest *g, const struct thing *t)
 {
-    if (g->script_n != t->n || t->n == 0)
+    const struct host_script *script = script_of(g, t->n);
+    if (script == NULL)
         return;
-    if (g->laws.paused_us != 0) { /* nobody reads: it waits in the socket */
+    if (g->laws.side.paused_us != 0) { /* nobody reads: it waits in the socket */
         struct thing later = *t;
         later.at_us = w->now_us + 50000;
         world_queue(w, later);
         return;
     }
-    const struct host_step *s = &g->script.v[t->step];
+    const struct host_step *s = &script->v[t->step];
     struct event e = {.kind = s->usage.output >= 0 ? EVENT_USAGE
                               : s->is_thought      ? EVENT_REASONING
                                                    : EVENT_TEXT,
@@ -374,7 +409,7 @@ static void do_step(struct world *w, struct guest *g, const struct thing *t)
     if (s->kind == RELAY_FAILED)
         ev.failure = &failure;
     feed(w, g, ev);
-    if (s->is_token && g->way != RESUME_NONE && g->script_n == t->n)
+    if (s->is_token && g->way != RESUME_NONE && script_of(g, t->n) != NULL)
         do_joining(w, g, t->n);
 }
 
@@ -390,7 +425,7 @@ static void do_arrive(struct world *w, struct guest *g)
 static void do_thing(struct world *w, const struct thing *t)
 {
     struct guest *g = &w->guests[t->guest];
-    struct relay_event ev = {.now_us = w->now_us, .n = g->script_n};
+    struct relay_event ev = {.now_us = w->now_us, .n = g->laws.side.open_n};
     if (t->kind == THING_ARRIVE) {
         do_arrive(w, g);
         return;
@@ -413,12 +448,12 @@ static void do_thing(struct world *w, const struct thing *t)
         break;
     case THING_PAUSE:
         ev.kind = RELAY_PAUSED;
-        if (!g->laws.is_committed || g->script_n == 0)
+        if (!g->laws.is_committed || g->laws.side.open_n == 0)
             return;
         break;
     default:
         ev.kind = RELAY_RESUMED;
-        if (g->laws.paused_us == 0)
+        if (g->laws.side.paused_us == 0)
             return;
         break;
     }
@@ -434,7 +469,8 @@ void world_run(const struct world_conf *conf, struct world_result *out)
     w->rng.state = conf->seed * 2 + 1;
     w->engine_rng.state = ~conf->seed;
     w->registry = registry_new();
-    w->env = (struct relay_env){.registry = w->registry, .rng = &w->engine_rng};
+    w->hedges = hedge_book_new();
+    w->env = (struct relay_env){.registry = w->registry, .rng = &w->engine_rng, .hedges = w->hedges};
     w->now_us = WORLD_START_US;
     for (size_t i = 0; i < RM_COUNTOF(w->target_holder); i++)
         w->target_holder[i] = -1;
@@ -449,6 +485,7 @@ void world_run(const struct world_conf *conf, struct world_result *out)
         if (w->guests[i].is_arrived)
             arena_fini(&w->guests[i].arena);
     registry_free(w->registry);
+    hedge_book_free(w->hedges);
     mem_free(w->queue);
     mem_free(w);
 }

@@ -25,6 +25,8 @@ enum sabotage {
     SABOTAGE_JOIN_EARLY,    /* a resuming attempt is shown before it met what was told */
     SABOTAGE_WRONG_ERROR,   /* the client is told what somebody said who was to go on */
     SABOTAGE_NO_RESUME,     /* an answer that broke off is given up */
+    SABOTAGE_TWO_WINNERS,   /* the attempt that lost to its hedge goes on */
+    SABOTAGE_EARLY_HEDGE,   /* a hedge starts before it is due */
     SABOTAGE_N
 };
 const char *sabotage_name(enum sabotage s);
@@ -37,8 +39,8 @@ struct world_conf {
 struct world_result {
     uint64_t hash; /* of all that happened */
     unsigned n_requests, n_ok, n_failed, n_cancelled, n_attempts;
-    unsigned n_retries, n_repairs, n_waits, n_trials, n_overtimes, n_skips, n_in_stream,
-        n_joins;      /* what the story touched */
+    unsigned n_retries, n_repairs, n_waits, n_trials, n_overtimes, n_skips, n_in_stream, n_joins,
+        n_hedges;     /* what the story touched */
     char broken[200]; /* the first law that was broken; "" = none */
 };
 

@@ -31,6 +31,7 @@ static void add_up(const struct world_result *r)
     total.n_skips += r->n_skips;
     total.n_in_stream += r->n_in_stream;
     total.n_joins += r->n_joins;
+    total.n_hedges += r->n_hedges;
 }
 
 static bool run_seed(uint64_t seed, enum sabotage sabotage, struct world_result *r)
@@ -55,10 +56,10 @@ static int run_range(const struct options *o, enum sabotage sabotage)
         return 0;
     }
     printf("%llu seeds: %u requests, %u ok, %u failed, %u cancelled; %u attempts, %u retries, %u repairs, %u waits, %u "
-           "trials, %u overtimes, %u skips, %u told in-stream, %u resumed\n",
+           "trials, %u overtimes, %u skips, %u told in-stream, %u resumed, %u hedges\n",
            (unsigned long long)o->n_seeds, total.n_requests, total.n_ok, total.n_failed, total.n_cancelled,
            total.n_attempts, total.n_retries, total.n_repairs, total.n_waits, total.n_trials, total.n_overtimes,
-           total.n_skips, total.n_in_stream, total.n_joins);
+           total.n_skips, total.n_in_stream, total.n_joins, total.n_hedges);
     return 0;
 }
 

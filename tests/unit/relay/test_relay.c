@@ -11,6 +11,7 @@
 static struct registry *reg;
 static struct rng rng;
 static struct relay_env env;
+static struct hedge_book *hedges;
 static struct arena arena;
 static struct provider_conf providers[3];
 static struct link_conf links[3];
@@ -55,7 +56,8 @@ static int setup(void **state)
 {
     reg = registry_new();
     rng.state = 3;
-    env = (struct relay_env){reg, &rng};
+    hedges = hedge_book_new();
+    env = (struct relay_env){.registry = reg, .rng = &rng, .hedges = hedges};
     price = (struct price){1000000, 2000000, -1, -1, -1, "v1", "", NULL};
     set_links(2);
     call = (struct call){.is_stream = true, .max_tokens = -1, .n = 1, .prompt_bytes = 400};
@@ -69,6 +71,7 @@ static int teardown(void **state)
     arena_fini(&arena);
     buf_fini(&got);
     registry_free(reg);
+    hedge_book_free(hedges);
     return 0;
 }
 
@@ -269,7 +272,8 @@ static void test_unacked_reused_is_connect_timeout(void **state)
     begin("START 1>0");
     feed((struct relay_event){.kind = RELAY_CONNECTED, .now_us = T0, .n = 1, .connect_us = -1}, "");
     at(0, RELAY_SENT, 1, "");
-    feed((struct relay_event){.kind = RELAY_TIME, .now_us = T0 + 2000 * MS, .is_unacked = true}, "CANCEL 1, START 2>1");
+    feed((struct relay_event){.kind = RELAY_TIME, .now_us = T0 + 2000 * MS, .n = 1, .is_unacked = true},
+         "CANCEL 1, START 2>1");
     entry_is(0, OUTCOME_CONNECT_TIMEOUT);
     assert_int_equal(entry(0)->connect_us, -1);
 }
@@ -956,6 +960,116 @@ static void test_resume_has_its_limits(void **state)
     failed(50 * MS, 1, FAILURE_FAULT, 0, "CANCEL 1, INSTREAM, RECORD");
 }
 
+/* ---- hedging ---- */
+
+static void begin_hedged(size_t n_links)
+{
+    set_links(n_links);
+    route.hedge =
+        (struct hedge_conf){.is_on = true, .after_ms = 500, .max_extra_permyriad = 10000, .max_per_minute = 60};
+    struct attempt_record paid = {.is_started = true, .outcome = OUTCOME_OK, .cost_nusd = 100000};
+    struct request_record earlier = {.attempts = &paid, .n_attempts = 1};
+    for (int i = 0; i < 100; i++)
+        hedge_settle(hedges, &route, &earlier, T0);
+    begin("START 1>0");
+    sent(5 * MS, 1);
+    wakes_at(500 * MS);
+    time_is(500 * MS, "START 2>1");
+    assert_int_equal(entry(1)->kind, ATTEMPT_HEDGE);
+    sent(505 * MS, 2);
+    wakes_at(2000 * MS);
+}
+
+static void test_hedge_wins(void **state)
+{
+    begin_hedged(2);
+    at(520 * MS, RELAY_HEAD, 2, "");
+    token(600 * MS, 2, "CANCEL 1, COMMIT 2");
+    token(610 * MS, 1, ""); /* too late, and nobody hears it */
+    usage(650 * MS, 2, 10, 1);
+    at(700 * MS, RELAY_ENDED, 2, "END 2, RECORD");
+    outcome_is(OUTCOME_OK);
+    entry_is(0, OUTCOME_HEDGE_LOST);
+    assert_true(!entry(0)->is_served && entry(0)->waste_nusd > 0 && entry(0)->waste_nusd == entry(0)->cost_nusd);
+    assert_true(entry(1)->is_served && entry(1)->waste_nusd == 0);
+    assert_int_equal(relay_record(r)->served_link, 1);
+    assert_int_equal(relay_record(r)->ttft_us, 600 * MS);
+    assert_string_equal(entry(0)->decision, "attempt 2 had the first token");
+    assert_string_equal(entry(1)->decision, "beside attempt 1, without a token after 500 ms");
+    assert_int_equal(registry_state(reg, links[0].target_id, T0 + 700 * MS), HEALTH_CLOSED);
+}
+
+static void test_hedge_loses(void **state)
+{
+    begin_hedged(2);
+    token(600 * MS, 1, "CANCEL 2, COMMIT 1");
+    at(700 * MS, RELAY_ENDED, 1, "END 1, RECORD");
+    entry_is(0, OUTCOME_OK);
+    entry_is(1, OUTCOME_HEDGE_LOST);
+    assert_int_equal(relay_record(r)->served_link, 0);
+}
+
+/* Either may fail; the other goes on, and after it the rest of the chain. */
+static void test_hedge_and_failures(void **state)
+{
+    begin_hedged(3);
+    failed(600 * MS, 1, FAILURE_FAULT, 500, "CANCEL 1"); /* no retry: the hedge is its retry */
+    wakes_at(2500 * MS);
+    failed(700 * MS, 2, FAILURE_CLIENT, 400, "CANCEL 2, START 3>2"); /* a later link's 400 */
+    token(800 * MS, 3, "COMMIT 3");
+    at(900 * MS, RELAY_ENDED, 3, "END 3, RECORD");
+    outcome_is(OUTCOME_OK);
+    begin_hedged(2);
+    failed(600 * MS, 2, FAILURE_CLIENT, 400, "CANCEL 2");
+    failed(700 * MS, 1, FAILURE_CLIENT, 400, "CANCEL 1, ANSWER, RECORD"); /* the first link's 400 */
+    outcome_is(OUTCOME_CLIENT_ERROR);
+    begin_hedged(2);
+    failed(600 * MS, 1, FAILURE_CLIENT, 400, "CANCEL 1, CANCEL 2, ANSWER, RECORD");
+    entry_is(1, OUTCOME_HEDGE_LOST);
+}
+
+static void test_hedge_budgets(void **state)
+{
+    begin_hedged(2);
+    time_is(2000 * MS, "CANCEL 1"); /* its budget; the other one goes on */
+    entry_is(0, OUTCOME_TTFT_TIMEOUT);
+    wakes_at(2500 * MS);
+    time_is(2500 * MS, ""); /* nobody is left */
+    wakes_at(10000 * MS);
+    time_is(10000 * MS, "CANCEL 2, ANSWER, RECORD");
+    entry_is(1, OUTCOME_DEADLINE);
+}
+
+static void test_hedge_ends_with_its_request(void **state)
+{
+    begin_hedged(2);
+    at(600 * MS, RELAY_CLIENT_GONE, 0, "CANCEL 1, CANCEL 2, RECORD");
+    entry_is(0, OUTCOME_CLIENT_CANCELLED);
+    entry_is(1, OUTCOME_CLIENT_CANCELLED);
+    begin_hedged(2);
+    at(600 * MS, RELAY_DRAIN, 0, "CANCEL 1, CANCEL 2, ANSWER, RECORD");
+}
+
+static void test_hedge_that_cannot_be_written(void **state)
+{
+    begin_hedged(3);
+    feed((struct relay_event){.kind = RELAY_UNBUILDABLE, .now_us = T0 + 505 * MS, .n = 2, .why = "no"}, "");
+    wakes_at(505 * MS);
+    time_is(505 * MS, "START 3>2");
+    token(600 * MS, 1, "CANCEL 3, COMMIT 1");
+}
+
+static void test_hedge_keeps_its_caps(void **state)
+{
+    set_links(2);
+    route.hedge = (struct hedge_conf){.is_on = true, .after_ms = 500, .max_extra_permyriad = 200, .max_per_minute = 60};
+    begin("START 1>0");
+    time_is(500 * MS, ""); /* nothing was spent yet that 2 % of could pay for it */
+    token(600 * MS, 1, "COMMIT 1");
+    at(700 * MS, RELAY_ENDED, 1, "END 1, RECORD");
+    assert_int_equal(relay_record(r)->n_attempts, 1);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 int main(void)
 {
@@ -1014,6 +1128,13 @@ int main(void)
         TEST(test_failure_at_the_deadline),
         TEST(test_repair_past_the_budget),
         TEST(test_unknown_price),
+        TEST(test_hedge_wins),
+        TEST(test_hedge_loses),
+        TEST(test_hedge_and_failures),
+        TEST(test_hedge_budgets),
+        TEST(test_hedge_ends_with_its_request),
+        TEST(test_hedge_that_cannot_be_written),
+        TEST(test_hedge_keeps_its_caps),
         TEST(test_resume_restarts_on_the_next_link),
         TEST(test_resume_counts_the_deadline_anew),
         TEST(test_resume_by_prefill_and_its_refusal),
