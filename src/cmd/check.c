@@ -3,6 +3,7 @@
 #include "cmd/cmd.h"
 #include "cmd/load.h"
 #include "codec/json_write.h"
+#include "price/price.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -67,12 +68,40 @@ static void put_link(struct buf *out, const struct link_conf *link, bool is_last
     buf_puts(out, " out USD per million tokens\n");
 }
 
+/* What hedging may be expected to cost: one request in twenty is later than p95, and then a second attempt is paid. */
+static void put_hedge(struct buf *out, const struct route_conf *r)
+{
+    const struct hedge_conf *h = &r->hedge;
+    const struct usage typical = {.input = 4000, .output = 1000};
+    if (!h->is_on || r->n_links < 2)
+        return;
+    buf_puts(out, "    hedge after ");
+    if (h->after_ms == 0)
+        buf_puts(out, "p95");
+    else
+        buf_printf(out, "%u ms", h->after_ms);
+    const struct price *first = r->links[0].price, *second = r->links[1].price;
+    int64_t one = first ? price_cost(first, &typical) : NUSD_UNKNOWN;
+    int64_t two = second ? price_cost(second, &typical) : NUSD_UNKNOWN;
+    if (h->after_ms == 0 && one > 0 && two >= 0) {
+        uint64_t permyriad = (uint64_t)two * 500 / (uint64_t)one;
+        permyriad = permyriad > h->max_extra_permyriad ? h->max_extra_permyriad : permyriad;
+        buf_printf(out, ": about %llu.%02llu%% more is to be expected (4,000 tokens in, 1,000 out)",
+                   (unsigned long long)(permyriad / 100), (unsigned long long)(permyriad % 100));
+    } else {
+        buf_puts(out, ": what it will cost is not known beforehand");
+    }
+    buf_printf(out, "; it stops at %u.%02u%% of what the route spends and at %u a minute\n",
+               h->max_extra_permyriad / 100, h->max_extra_permyriad % 100, h->max_per_minute);
+}
+
 static void put_route(struct buf *out, const struct route_conf *r)
 {
     buf_printf(out, "  %s  (deadline %u ms", r->model, r->deadline_ms);
     if (r->keepalive_sec > 0)
         buf_printf(out, ", standbys kept warm every %u s", r->keepalive_sec);
     buf_puts(out, r->breaker.is_off ? ", breaker off)\n" : ")\n");
+    put_hedge(out, r);
     for (size_t i = 0; i < r->n_links && i < LINKS_SHOWN; i++)
         put_link(out, &r->links[i], i + 1 == r->n_links);
     if (r->n_links > LINKS_SHOWN)
