@@ -42,6 +42,13 @@ struct bench_options {
     uint64_t timeout_ms; /* of one request */
 };
 
+/* ---- bench_options.c ---- */
+
+/* 0 = go on; else the exit code + 1, and everything is told. known: the figures that may be expected. o->real is the
+ * caller's to free. */
+int bench_options_read(int argc, char **argv, struct bench_options *o, const struct figures *known);
+void bench_options_tell(const struct bench_options *o, struct result_settings *s);
+
 /* ---- bench_real.c: a route of the user's own configuration ---- */
 
 struct bench_real;
@@ -134,7 +141,7 @@ int bench_run(const struct bench_options *o, struct result *r);
 
 struct bench_progress {
     bool is_terminal;
-    unsigned n_steps, step; /* phases of all rounds; which is running, from 0 */
+    unsigned n_steps, n_begun; /* phases of all rounds; how many of them were begun */
     unsigned round, rounds;
     const char *title;
 };
@@ -152,10 +159,16 @@ void bench_progress_fini(struct bench_progress *p);
 /* ---- bench_show.c ---- */
 
 void bench_show(const struct result *r, FILE *to);
+
+/* ---- bench_file.c ---- */
+
 /* Writes `text` to path by a temporary file beside it. False: told on stderr. A path that is no regular file (a pipe, a
  * device) is written directly. */
 bool bench_write(const char *path, struct bytes text);
 /* False: errno says why. */
 bool bench_read(const char *path, struct buf *out);
+/* o->resume_file: rounds of earlier runs into *r, and how many; none where it is not there. False: told on stderr. */
+bool bench_rounds_load(const struct bench_options *o, struct result *r, unsigned *n_rounds);
+bool bench_rounds_save(const struct bench_options *o, const struct result *r, unsigned n_rounds);
 
 #endif

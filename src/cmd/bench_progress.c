@@ -9,13 +9,12 @@ enum { BAR_CELLS = 30 };
 
 void bench_progress_init(struct bench_progress *p, unsigned n_steps, unsigned rounds)
 {
-    *p = (struct bench_progress){
-        .is_terminal = isatty(2), .n_steps = n_steps, .step = UINT32_MAX, .rounds = rounds, .title = ""};
+    *p = (struct bench_progress){.is_terminal = isatty(2), .n_steps = n_steps, .rounds = rounds, .title = ""};
 }
 
 void bench_progress_step(struct bench_progress *p, unsigned round, const char *title)
 {
-    p->step++;
+    p->n_begun++;
     p->round = round;
     p->title = title;
     bench_progress_tick(p, NULL);
@@ -26,7 +25,7 @@ void bench_progress_tick(const struct bench_progress *p, const struct load_progr
     if (!p->is_terminal)
         return;
     double part = l != NULL && l->n > 0 ? (double)l->n_done / (double)l->n : 0;
-    double done = p->n_steps > 0 ? ((double)p->step + part) / p->n_steps : 0;
+    double done = p->n_begun > 0 ? ((double)p->n_begun - 1 + part) / p->n_steps : 0;
     int cells = (int)(done * BAR_CELLS);
     char bar[BAR_CELLS + 1];
     for (int i = 0; i < BAR_CELLS; i++)
@@ -35,8 +34,8 @@ void bench_progress_tick(const struct bench_progress *p, const struct load_progr
     fprintf(stderr, "\r\033[K[%s] %3.0f %%  ", bar, 100 * done);
     if (p->rounds > 0)
         fprintf(stderr, "round %u of %u  ", p->round + 1, p->rounds);
-    fprintf(stderr, "%s", p->title);
-    if (l != NULL)
+    fputs(p->n_begun > 0 ? p->title : "warming up", stderr);
+    if (l != NULL && p->n_begun > 0)
         fprintf(stderr, "  %llu of %llu%s", (unsigned long long)l->n_done, (unsigned long long)l->n,
                 l->n_failed > 0 ? ", some failed" : "");
     fflush(stderr);

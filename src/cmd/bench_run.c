@@ -5,10 +5,7 @@
 
 #include "base/mem.h"
 #include "lab/prompt.h"
-#include "lab/rounds.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -305,6 +302,14 @@ static bool wait_for_cold(struct run *x)
     return wait_until(x, x->standby_us + (uint64_t)x->o->cold_after_ms * 1250);
 }
 
+/* Twenty standbys are one to the reader. */
+static void name_standbys(struct sample *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (v[i].provider[0] != '\0')
+            snprintf(v[i].provider, sizeof v[i].provider, "standby");
+}
+
 static int run_phase(struct run *x, enum phase_id id)
 {
     const struct phase_spec *spec = phase_spec(id);
@@ -325,6 +330,8 @@ static int run_phase(struct run *x, enum phase_id id)
     if (is_whole) {
         read_back(x, spec->path, v, n);
         bench_cap_settle(&x->cap, v, n);
+        if (is_standby)
+            name_standbys(v, n);
         keep(&x->r->phases[id], v, n);
         if (id == PHASE_DIRECT && x->o->real != NULL) /* what a failover leads to is the same provider */
             keep(&x->r->phases[PHASE_DIRECT_B], v, n);
@@ -449,61 +456,7 @@ static int run_outage(struct run *x)
     return is_whole ? BENCH_RUN_OK : BENCH_RUN_STOPPED;
 }
 
-/* ---- rounds of other days ---- */
-
-static bool resume(const struct bench_options *o, struct result *r, unsigned *n_rounds)
-{
-    struct buf text = {0};
-    const char *why = NULL;
-    *n_rounds = 0;
-    if (o->resume_file == NULL)
-        return true;
-    if (!bench_read(o->resume_file, &text))
-        why = errno == ENOENT ? NULL : strerror(errno);
-    else
-        rounds_read(buf_bytes(&text), r, n_rounds, &why);
-    buf_fini(&text);
-    if (why != NULL)
-        fprintf(stderr, "ringmain bench: %s: %s\n", o->resume_file, why);
-    return why == NULL;
-}
-
-static bool save(const struct run *x, unsigned n_rounds)
-{
-    if (x->o->resume_file == NULL)
-        return true;
-    struct buf text = {0};
-    rounds_json(x->r, n_rounds, &text);
-    bool ok = bench_write(x->o->resume_file, buf_bytes(&text));
-    buf_fini(&text);
-    return ok;
-}
-
 /* ---- the whole ---- */
-
-static void tell_settings(const struct bench_options *o, struct result_settings *s)
-{
-    static const char *const names[] = {"A", "B", "C"};
-    const struct bench_pretend *p[] = {&o->a, &o->b, &o->c};
-    *s = (struct result_settings){.concurrency = o->concurrency,
-                                  .requests_per_phase = o->n,
-                                  .rate = o->rate,
-                                  .system_tokens = o->system_tokens,
-                                  .user_tokens = o->user_tokens,
-                                  .ttft_budget_ms = o->budget_ms,
-                                  .n_providers = RM_COUNTOF(names)};
-    if (o->real != NULL) {
-        bench_real_tell(o->real, s);
-        return;
-    }
-    for (size_t i = 0; i < RM_COUNTOF(names); i++) {
-        struct result_provider *x = &s->providers[i];
-        *x = (struct result_provider){.dialect = "openai", .model = "bench", .tokens_per_s = o->tokens_per_s};
-        snprintf(x->name, sizeof x->name, "%s", names[i]);
-        snprintf(x->ttft, sizeof x->ttft, "lognormal, p50 %u ms, p99 %u ms", p[i]->p50_ms, p[i]->p99_ms);
-        snprintf(x->price, sizeof x->price, "pretend: $1 in, $4 out per million tokens");
-    }
-}
 
 static int open_run(struct run *x)
 {
@@ -540,7 +493,7 @@ static int run_rounds(struct run *x, unsigned first)
             code = run_round(x);
         if (code == BENCH_RUN_OK) {
             x->r->settings.rounds = x->round + 1;
-            if (!save(x, x->round + 1))
+            if (!bench_rounds_save(o, x->r, x->round + 1))
                 code = BENCH_RUN_FAILED;
         }
     }
@@ -615,12 +568,12 @@ int bench_run(const struct bench_options *o, struct result *r)
     unsigned first;
     r->seed = o->seed;
     r->is_real = o->real != NULL;
-    tell_settings(o, &r->settings);
+    bench_options_tell(o, &r->settings);
     if (!agree_on_money(&x)) {
         arena_fini(&x.arena);
         return BENCH_RUN_USAGE;
     }
-    if (!resume(o, r, &first))
+    if (!bench_rounds_load(o, r, &first))
         return BENCH_RUN_FAILED;
     r->settings.rounds = first;
     bench_progress_init(&x.progress, count_steps(o), first + o->rounds);

@@ -1,15 +1,7 @@
-/* What the run found, for a terminal, and files that are either whole or not there. */
+/* What the run found, for a terminal. */
 #include "cmd/bench.h"
 
-#include "base/text.h"
-
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-/* ---- the table ---- */
 
 static void put_ms(FILE *to, int width, double ms)
 {
@@ -132,70 +124,4 @@ void bench_show(const struct result *r, FILE *to)
     show_outage(r, to);
     show_claims(r, to);
     fflush(to);
-}
-
-/* ---- files ---- */
-
-static bool write_to(FILE *f, struct bytes text, bool is_regular)
-{
-    bool ok = fwrite(text.p, 1, text.n, f) == text.n && fflush(f) == 0;
-    int e = errno;
-    if (ok && is_regular && fsync(fileno(f)) != 0) {
-        ok = false;
-        e = errno;
-    }
-    if (fclose(f) != 0 && ok) {
-        ok = false;
-        e = errno;
-    }
-    errno = e;
-    return ok;
-}
-
-static bool write_whole(const char *path, struct bytes text)
-{
-    char beside[4096];
-    if (snprintf(beside, sizeof beside, "%s.new-%ld", path, (long)getpid()) >= (int)sizeof beside) {
-        errno = ENAMETOOLONG;
-        return false;
-    }
-    FILE *f = fopen(beside, "w");
-    if (f == NULL)
-        return false;
-    bool ok = write_to(f, text, true) && rename(beside, path) == 0;
-    if (!ok) {
-        int e = errno;
-        unlink(beside);
-        errno = e;
-    }
-    return ok;
-}
-
-bool bench_write(const char *path, struct bytes text)
-{
-    struct stat st;
-    bool ok;
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
-        FILE *f = fopen(path, "w");
-        ok = f != NULL && write_to(f, text, false);
-    } else {
-        ok = write_whole(path, text);
-    }
-    if (!ok)
-        fprintf(stderr, "ringmain bench: %s: %s\n", path, strerror(errno));
-    return ok;
-}
-
-bool bench_read(const char *path, struct buf *out)
-{
-    char part[65536];
-    size_t n;
-    FILE *f = fopen(path, "r");
-    if (f == NULL)
-        return false;
-    while ((n = fread(part, 1, sizeof part, f)) > 0)
-        buf_put(out, bytes_from(part, n));
-    bool ok = ferror(f) == 0;
-    fclose(f);
-    return ok;
 }

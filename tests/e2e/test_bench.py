@@ -1,7 +1,10 @@
 """`ringmain bench`: the scenario from end to end, its exit codes and files, real providers under a spend cap, and what it says
 when things go wrong. Speeds are never asserted; what must hold on any machine is (a budget is waited out, a stall is seen)."""
+import contextlib
 import json
 import os
+import pty
+import re
 import signal
 import subprocess
 
@@ -55,6 +58,8 @@ def test_who_served_and_how_many_attempts(quick):
     assert phases["double_failure"]["served"] == {"C": phases["double_failure"]["n"]}
     assert phases["double_failure"]["attempts_per_request"] == 3
     assert phases["naive"]["attempts_per_request"] == 3
+    for name in ("cold", "warm"):
+        assert phases[name]["served"] == {"standby": phases[name]["n"]}
 
 
 def test_detection_is_waited_out(quick):
@@ -122,6 +127,21 @@ def test_progress_is_a_line_a_phase_without_a_terminal(quick):
     r, _, _ = quick
     lines = [line for line in r.stderr.splitlines() if line.startswith("round ")]
     assert len(lines) == 3 * 10 + 1 and "\r" not in r.stderr
+
+
+def test_progress_is_a_bar_on_a_terminal():
+    ours, theirs = pty.openpty()
+    p = subprocess.Popen([BINARY, "bench", *map(str, SMALL), "--phases", "direct,hang"], stdout=subprocess.DEVNULL, stderr=theirs, env=ENV)
+    os.close(theirs)
+    seen = b""
+    with contextlib.suppress(OSError):  # the terminal is gone when the last writer is
+        while part := os.read(ours, 65536):
+            seen += part
+    os.close(ours)
+    assert p.wait(timeout=60 * SLOW) == 0
+    shown = [int(x) for x in re.findall(rb"\] +(\d+) %", seen)]
+    assert shown and shown[0] == 0 and 50 <= max(shown) <= 100 and shown == sorted(shown)
+    assert b"A hangs" in seen and b"round 1 of 1" in seen and seen.endswith(b"\r\x1b[K")
 
 
 def test_order_turns_from_round_to_round(quick):
