@@ -14,6 +14,7 @@
 #include "front/seam.h"
 #include "front/shown.h"
 #include "model/call.h"
+#include "serve/caching.h"
 
 struct flight {
     struct worker *worker;
@@ -24,6 +25,7 @@ struct flight {
     struct call facts; /* copies: outlive the client's body */
     char id_text[TEXT_ID_BYTES];
     struct directive directive;
+    struct caching caching;
     struct list node; /* in worker->flights */
     struct list attempts;
     struct timer timer;
@@ -432,6 +434,8 @@ static void start_attempt(struct flight *f, const struct relay_action *a)
     list_init(&p->node);
     list_put(&f->attempts, &p->node);
     struct profile profile = profile_of(f, a);
+    caching_profile(&f->caching, a->link, a->n, relay_record(f->relay), f->worker->registry,
+                    loop_now_us(f->worker->loop), &profile);
     const struct dialect *target = dialect_by_name(bytes_of(a->link->provider->dialect));
     struct buf adjusted = {0};
     struct pieces body;
@@ -479,6 +483,7 @@ static void commit(struct flight *f, uint16_t n)
     struct pilot *p = pilot_by_n(f, n);
     RM_ASSERT(p != NULL && f->call != NULL);
     p->is_committed = true;
+    caching_commit(&f->caching, n, loop_now_us(f->worker->loop));
     draft_commit(p->draft, relay_record(f->relay));
     f->status = draft_status(p->draft);
     if (p->is_sent && f->call->call.is_stream)
@@ -554,6 +559,7 @@ static void record(struct flight *f)
     f->is_over = true;
     relay_set_status(f->relay, f->status);
     relay_set_gateway_us(f->relay, f->gateway_us);
+    caching_end(&f->caching, f->relay, loop_now_us(w->loop));
     const struct request_record *rec = relay_record(f->relay);
     if (w->ring != NULL)
         (void)ledger_put(w->ring, rec);
@@ -717,6 +723,7 @@ static struct flight *new_flight(struct worker *w, struct client_call *c)
     f->facts.model = arena_dup(&f->arena, c->call.model);
     f->facts.effort = arena_dup(&f->arena, c->call.effort);
     f->facts.state = arena_dup(&f->arena, c->call.state);
+    f->facts.cache_key = (struct bytes){NULL, 0};
     f->is_kept = c->route->resume && c->call.is_stream;
     shown_init(&f->shown, &f->arena, f->config->limits.gate_bytes);
     list_put(&w->flights, &f->node);
@@ -738,6 +745,13 @@ void flight_start(struct worker *w, struct client_call *c)
     struct flight *f = new_flight(w, c);
     c->owner = f;
     f->directive = directive;
+    struct caching_start caching = {.memory = w->caches,
+                                    .registry = w->registry,
+                                    .call = c,
+                                    .facts = &f->facts,
+                                    .arena = &f->arena,
+                                    .now_us = loop_now_us(w->loop)};
+    caching_begin(&f->caching, &caching, &f->directive);
     struct relay_start start = {.config = f->config,
                                 .route = c->route,
                                 .directive = &f->directive,

@@ -168,6 +168,7 @@ struct worker *worker_new(const struct worker_options *o)
     w->ledger = o->ledger;
     w->ring = o->ledger ? ledger_ring(o->ledger, o->core) : NULL;
     w->rng.state = o->seed;
+    w->caches = cache_memory_new();
     w->hedges = hedge_book_new();
     w->env = (struct relay_env){.registry = w->registry, .rng = &w->rng, .hedges = w->hedges};
     list_init(&w->flights);
@@ -302,6 +303,7 @@ void worker_free(struct worker *w)
     loop_turn(w->loop, 0);
     loop_free(w->loop);
     config_unref(w->config);
+    cache_memory_free(w->caches);
     mem_free(w->route_used_us);
     hedge_book_free(w->hedges);
     mem_free(w);
