@@ -6,6 +6,7 @@
 #include "config/config.h"
 #include "model/record.h"
 #include "model/usage.h"
+#include "plan/latency.h"
 
 enum attempt_state {
     ATTEMPT_STARTED,   /* asked for */
@@ -21,13 +22,15 @@ struct attempt {
     struct attempt_record *record;
     const struct link_conf *link;
     uint16_t n;
-    size_t place;           /* in the request's chain */
-    uint64_t start_us;      /* monotonic */
-    uint64_t budget_us;     /* length that rules it: first token, or the whole answer */
-    uint64_t budget_end_us; /* of the link, shared by retries; with is_stream false of this attempt */
-    bool is_stream;         /* asked for as a stream */
-    bool is_own_budget;     /* budget_us is the link's own, not one shortened by the client */
-    bool is_overtime;       /* past its budget with nobody else to ask: its late answer is neutral */
+    size_t place;               /* in the request's chain */
+    uint64_t start_us;          /* monotonic */
+    uint64_t budget_us;         /* length that rules it: first token, or the whole answer */
+    uint64_t own_budget_us;     /* the link's own, without a shorter one of the client */
+    struct latency_grant grant; /* of the link, shared by retries; us 0 = no history is kept of it */
+    uint64_t budget_end_us;     /* of the link, shared by retries; with is_stream false of this attempt */
+    bool is_stream;             /* asked for as a stream */
+    bool is_own_budget;         /* budget_us is the link's own, not one shortened by the client */
+    bool is_overtime;           /* past its budget with nobody else to ask: its late answer is neutral */
     bool is_sent, is_reused;
     bool is_unacked;      /* reused, and the peer's kernel acknowledged nothing: too late means it never got there */
     uint8_t quirks;       /* it was written with these */

@@ -139,6 +139,15 @@ void hedge_settle_race(struct relay *r, uint64_t now_us);
 /* The request ends: the one beside is closed with this word. */
 void hedge_close(struct relay *r, enum outcome o, uint64_t now_us);
 
+/* budget.c */
+/* How long the attempt may take. `of_link`: what its link was granted before; us 0 = nothing, it is the first. */
+void budget_set(struct relay *r, struct attempt *a, const struct latency_grant *of_link);
+/* The history is told: its first token came; it is over (after its record was closed, before its state is). */
+void budget_token(struct relay *r, uint64_t now_us);
+void budget_close(struct relay *r, uint64_t now_us);
+/* The request is over. */
+void budget_settle(struct relay *r);
+
 /* resume.c */
 void resume_init(struct relay *r);
 /* An event that the client gets. */

@@ -59,36 +59,19 @@ static void skip(struct relay *r, size_t place)
         trail_skip(r, place, OUTCOME_SKIPPED_OPEN, "closed by its health");
 }
 
-static void set_budget(struct relay *r, struct attempt *a)
-{
-    const struct link_conf *l = a->link;
-    const struct directive *d = r->start.directive;
-    a->is_stream = candidate_is_stream(r->start.call, r->start.route, l);
-    a->is_own_budget = true;
-    if (!a->is_stream) { /* per attempt */
-        a->budget_us = (uint64_t)l->total_budget_ms * 1000;
-        a->budget_end_us = a->start_us + a->budget_us;
-        return;
-    }
-    uint32_t ms = l->ttft_budget_ms;
-    if (d && d->ttft_ms != 0 && d->ttft_ms < ms) {
-        ms = d->ttft_ms;
-        a->is_own_budget = false;
-    }
-    a->budget_us = (uint64_t)ms * 1000;
-    a->budget_end_us = r->link_start_us + a->budget_us;
-}
-
 void next_same(struct relay *r, size_t place, bool is_fresh, uint64_t now_us)
 {
     const struct link_conf *l = r->chain[place];
     struct attempt *a = &r->now;
+    struct latency_grant of_link = {0};
     if (r->link_start_us == 0)
         r->link_start_us = now_us;
+    else
+        of_link = a->grant;
     attempt_init(a, l, trail_add(r, place), now_us, r->start.now_us);
     a->place = place;
     a->quirks = registry_quirks(r->env.registry, l->target_id);
-    set_budget(r, a);
+    budget_set(r, a, &of_link);
     r->is_tried[place] = true;
     r->record.n_started++;
     r->record.adjusted = "";

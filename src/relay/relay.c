@@ -58,6 +58,7 @@ static void finish(struct relay *r, enum outcome o, uint64_t now)
     r->record.outcome = o;
     r->record.total_us = (int64_t)(now - r->start.now_us);
     meter_sum(&r->record);
+    budget_settle(r);
     if (r->start.route->hedge.is_on && r->env.hedges != NULL)
         hedge_settle(r->env.hedges, r->start.route, &r->record, now);
     relay_move(r, REQUEST_SETTLING);
@@ -255,7 +256,7 @@ static void on_late(struct relay *r, uint64_t now)
         a->is_overtime = true;
         return;
     }
-    if (!a->is_own_budget && now - r->link_start_us < (uint64_t)a->link->ttft_budget_ms * 1000)
+    if (!a->is_own_budget && now - r->link_start_us < a->own_budget_us)
         v.effect = EFFECT_NEUTRAL; /* a client's own short budget says nothing about the target */
     relay_cancel(r, f.outcome, &f, now);
     remember(r, &v, &f);
@@ -362,6 +363,7 @@ static void on_first_token(struct relay *r, uint64_t now)
     a->record->ttft_us = (int64_t)(now - r->start.now_us);
     attempt_move(a, ATTEMPT_FLOWING);
     hedge_settle_race(r, now);
+    budget_token(r, now);
     health_token(r, now);
     if (r->start.call->is_stream && !r->resume.is_going_on)
         commit(r, now);

@@ -29,6 +29,7 @@
 #include "model/record.h"
 #include "plan/directive.h"
 #include "plan/hedge.h"
+#include "plan/latency.h"
 #include "plan/registry.h"
 
 struct relay;
@@ -36,7 +37,8 @@ struct relay;
 struct relay_env { /* one per core */
     struct registry *registry;
     struct rng *rng;
-    struct hedge_book *hedges; /* NULL = no hedges */
+    struct hedge_book *hedges;    /* NULL = no hedges */
+    struct latency_core *latency; /* NULL = no history: `auto` stays at its fallback */
 };
 
 struct relay_start {

@@ -77,6 +77,7 @@ void trail_close(struct relay *r, enum outcome o, const struct failure *failure,
         rec->retry_after_ms = failure->retry_after_ms;
     }
     meter_close(a, r->start.call, failure);
+    budget_close(r, now_us);
     attempt_move(a, ATTEMPT_CLOSED);
 }
 

@@ -21,6 +21,7 @@ struct gateway {
     pthread_mutex_t config_lock; /* the admin thread reads `config` too */
     struct config *config;
     struct registry *registry;
+    struct latency *latency;
     struct ledger *ledger;
     struct worker *workers[WORKERS_MAX];
     pthread_t threads[WORKERS_MAX];
@@ -83,6 +84,7 @@ static void start_workers(struct gateway *g)
                                    .listen_fd = g->fds[i],
                                    .config = g->config,
                                    .registry = g->registry,
+                                   .latency = g->latency,
                                    .ledger = g->ledger,
                                    .seed = seed + i * 0x9e3779b97f4a7c15ULL};
         g->workers[i] = worker_new(&o);
@@ -99,6 +101,7 @@ static void release(struct gateway *g)
     if (g->ledger != NULL)
         ledger_close(g->ledger);
     config_unref(g->config);
+    latency_free(g->latency);
     registry_free(g->registry);
     pthread_mutex_destroy(&g->config_lock);
     mem_free(g);
@@ -123,6 +126,7 @@ enum err gateway_start(const struct gateway_options *o, struct gateway **out, ch
     g->n_workers = g->config->workers < WORKERS_MAX ? g->config->workers : WORKERS_MAX;
     for (unsigned i = 0; i < WORKERS_MAX; i++)
         g->fds[i] = -1;
+    g->latency = latency_new(g->n_workers);
     if (!raise_descriptor_limit(2 * g->config->limits.connections + 64, note, sizeof note))
         LOG(LOG_WARN, "serve", "-", "%s", note);
     enum err e = snapshot_prepare(g->config, g->registry, message, message_cap);

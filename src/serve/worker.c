@@ -171,6 +171,8 @@ struct worker *worker_new(const struct worker_options *o)
     w->caches = cache_memory_new();
     w->hedges = hedge_book_new();
     w->env = (struct relay_env){.registry = w->registry, .rng = &w->rng, .hedges = w->hedges};
+    if (o->latency != NULL)
+        w->env.latency = latency_core(o->latency, o->core);
     list_init(&w->flights);
     list_init(&w->probes);
     w->loop = loop_new();

@@ -1,0 +1,98 @@
+/* How long an attempt may take to its first token, and what the latency history is told of it. The history is kept for
+ * every streamed attempt, also where the budget is a number: then it only watches. */
+#include "base/buf.h"
+#include "price/price.h"
+#include "relay/inside.h"
+
+/* What rules the link: a number in the config is ruled by itself, so the history is in its shadow. */
+static struct auto_conf rules(const struct relay *r, const struct link_conf *l)
+{
+    struct auto_conf conf = r->start.route->ttft_auto;
+    conf.is_shadow = conf.is_shadow || !l->is_auto_budget;
+    return conf;
+}
+
+static void ask(struct relay *r, struct attempt *a)
+{
+    struct auto_conf conf = rules(r, a->link);
+    latency_grant(r->env.latency, latency_key_of(a->link->target_id, r->start.call), &conf, r->trial.word != 0,
+                  (uint64_t)a->link->connect_timeout_ms * 1000, a->start_us, &a->grant);
+}
+
+void budget_set(struct relay *r, struct attempt *a, const struct latency_grant *of_link)
+{
+    const struct link_conf *l = a->link;
+    const struct directive *d = r->start.directive;
+    a->is_stream = candidate_is_stream(r->start.call, r->start.route, l);
+    a->is_own_budget = true;
+    if (!a->is_stream) { /* per attempt */
+        a->budget_us = a->own_budget_us = (uint64_t)l->total_budget_ms * 1000;
+        a->budget_end_us = a->start_us + a->budget_us;
+        return;
+    }
+    a->budget_us = (uint64_t)l->ttft_budget_ms * 1000;
+    a->grant = *of_link;
+    if (a->grant.us == 0 && r->env.latency != NULL)
+        ask(r, a);
+    if (a->grant.us != 0 && !a->grant.is_shadow)
+        a->budget_us = a->grant.us;
+    a->own_budget_us = a->budget_us;
+    if (d && d->ttft_ms != 0 && (uint64_t)d->ttft_ms * 1000 < a->budget_us) {
+        a->budget_us = (uint64_t)d->ttft_ms * 1000;
+        a->is_own_budget = false;
+    }
+    a->budget_end_us = r->link_start_us + a->budget_us;
+}
+
+/* What an attempt costs that is cut before its first token: its prompt. 0 = not known. */
+static int64_t prompt_nusd(const struct relay *r, const struct link_conf *l)
+{
+    struct usage u = {.input = candidate_prompt_tokens(r->start.call)};
+    int64_t nusd = l->price != NULL ? price_cost(l->price, &u) : NUSD_UNKNOWN;
+    return nusd != NUSD_UNKNOWN ? nusd : 0;
+}
+
+void budget_token(struct relay *r, uint64_t now_us)
+{
+    const struct attempt *a = &r->now;
+    struct auto_conf conf = rules(r, a->link);
+    uint64_t us = now_us - a->start_us;
+    if (a->grant.us == 0)
+        return;
+    int64_t would_nusd = us > a->grant.base_us ? prompt_nusd(r, a->link) : 0;
+    bool is_late = latency_answered(r->env.latency, &conf, &a->grant, us, a->record->connect_us, would_nusd, now_us);
+    if (is_late && (a->link->is_auto_budget || r->start.route->ttft_auto.is_shadow))
+        trail_note(
+            r, a->n,
+            arena_printf(r->arena, "budget %llu ms would have cut here", (unsigned long long)(a->grant.base_us / 1000))
+                .p);
+}
+
+void budget_close(struct relay *r, uint64_t now_us)
+{
+    const struct attempt *a = &r->now;
+    const struct attempt_record *rec = a->record;
+    struct auto_conf conf = rules(r, a->link);
+    uint64_t us = now_us - a->start_us;
+    if (a->grant.us == 0 || attempt_has_token(a))
+        return;
+    bool is_late = rec->outcome == OUTCOME_TTFT_TIMEOUT || rec->outcome == OUTCOME_DEADLINE;
+    bool is_ours = rec->outcome == OUTCOME_HEDGE_LOST || rec->outcome == OUTCOME_CLIENT_CANCELLED ||
+                   rec->outcome == OUTCOME_DRAINED || (is_late && !a->is_own_budget && us < a->own_budget_us);
+    if (is_ours)
+        latency_left(r->env.latency, &a->grant, us, rec->connect_us, now_us);
+    else if (is_late)
+        latency_cut(r->env.latency, &conf, &a->grant, us, rec->connect_us, rec->cost_nusd, now_us);
+}
+
+void budget_settle(struct relay *r)
+{
+    const struct request_record *rec = &r->record;
+    if (r->env.latency == NULL || rec->served_link < 0)
+        return;
+    for (uint16_t i = 0; i < rec->n_attempts; i++) {
+        const struct attempt_record *a = &rec->attempts[i];
+        if (a->outcome == OUTCOME_TTFT_TIMEOUT && !a->is_served && a->link != rec->served_link)
+            latency_moved(r->env.latency, latency_key_of(r->start.route->links[a->link].target_id, r->start.call));
+    }
+}
