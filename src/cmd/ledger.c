@@ -24,7 +24,8 @@ static void usage(FILE *to)
     fputs("usage: ringmain ledger tail [-n N] [-f]      the newest requests, oldest first\n"
           "       ringmain ledger show ID              one request and all of its attempts\n"
           "       ringmain ledger sum [--since WHEN]   requests, spend and waste, by outcome and target\n"
-          "       ringmain ledger reprice              what was recorded under other prices (--help tells more)\n\n"
+          "       ringmain ledger reprice              what was recorded under other prices (--help tells more)\n"
+          "       ringmain ledger reconcile FILE.csv   a provider's invoice beside it (--help tells more)\n\n"
           "  -c, --config FILE   the ledger of this configuration (default ringmain.yaml)\n"
           "  --db FILE           this ledger file\n"
           "  -n N                how many (20, at most 1000)\n"
@@ -177,6 +178,9 @@ static void print_summary(const struct summary *s)
     put_usd(&b, s->keepalive_nusd);
     if (s->n_keepalives_unpriced > 0)
         buf_printf(&b, " and %lld of unknown price", (long long)s->n_keepalives_unpriced);
+    if (s->hedging.n_started > 0)
+        buf_putc(&b, '\n');
+    hedging_text(&s->hedging, &b);
     if (s->n_runs_unclean > 0)
         buf_printf(&b, "\nunclean    %lld runs ended without saying so", (long long)s->n_runs_unclean);
     buf_puts(&b, "\n\nby outcome\n");
@@ -425,6 +429,8 @@ int cmd_ledger(int argc, char **argv)
     int o;
     if (argc > 1 && strcmp(argv[1], "reprice") == 0)
         return ledger_reprice(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "reconcile") == 0)
+        return ledger_reconcile(argc - 1, argv + 1);
     while ((o = getopt_long(argc, argv, "c:n:fh", options, NULL)) != -1) {
         if (o == 'h') {
             usage(stdout);

@@ -117,6 +117,8 @@ enum err summary_read(struct ledger_reader *r, int64_t since_ms, struct arena *a
         e = each_row(r, outcomes_sql, arena, out, outcome_row);
     if (e == ERR_OK)
         e = each_row(r, targets_sql, arena, out, target_row);
+    if (e == ERR_OK)
+        e = hedging_read(r, since_ms > 0 ? reader_id_at(since_ms) : 0, &out->hedging);
     sqlite3_exec(reader_db(r), "COMMIT", NULL, NULL, NULL);
     return e;
 }
@@ -157,6 +159,30 @@ static void targets_json(struct json_writer *w, const struct summary *s)
     jw_end(w);
 }
 
+static void named_us(struct json_writer *w, const char *name, int64_t us)
+{
+    jw_key(w, name);
+    if (us >= 0)
+        jw_int(w, us);
+    else
+        jw_null(w);
+}
+
+static void hedging_json(struct json_writer *w, const struct hedging *h)
+{
+    jw_key(w, "hedges");
+    jw_object(w);
+    named_int(w, "started", h->n_started);
+    named_int(w, "won", h->n_won);
+    named_int(w, "lost_nusd", h->cost_nusd);
+    named_int(w, "unpriced", h->n_unpriced);
+    named_us(w, "p99_us", h->p99_us);
+    named_us(w, "p99_without_us", h->p99_without_us);
+    jw_key(w, "is_at_least");
+    jw_bool(w, h->is_at_least);
+    jw_end(w);
+}
+
 void summary_json(const struct summary *s, struct buf *out)
 {
     struct json_writer w;
@@ -187,6 +213,7 @@ void summary_json(const struct summary *s, struct buf *out)
     named_int(&w, "keepalive_nusd", s->keepalive_nusd);
     named_int(&w, "keepalives_unpriced", s->n_keepalives_unpriced);
     named_int(&w, "unclean_ends", s->n_runs_unclean);
+    hedging_json(&w, &s->hedging);
     jw_key(&w, "outcomes");
     jw_object(&w);
     for (size_t i = 0; i < s->n_outcomes; i++)

@@ -3,7 +3,7 @@
 #ifndef RM_LEDGER_SUMMARY_H
 #define RM_LEDGER_SUMMARY_H
 
-#include "ledger/reader.h"
+#include "ledger/hedging.h"
 
 struct summary_target {
     const char *provider, *model;
@@ -22,6 +22,7 @@ struct summary {
     int64_t cost_nusd, waste_nusd; /* of requests; waste is part of cost */
     int64_t n_keepalives, keepalive_nusd, n_keepalives_unpriced;
     int64_t n_runs_unclean;
+    struct hedging hedging;
     struct summary_count *outcomes; /* by the request's outcome, most first */
     size_t n_outcomes;
     struct summary_target *targets; /* by provider and model, dearest first; keepalives included */

@@ -338,6 +338,58 @@ static void sums(void **state)
     fixture_fini(&f);
 }
 
+static void put_raced(struct fixture *f, struct ledger *l, uint64_t id, int64_t ttft_us, int winner)
+{
+    struct request_record *rec = record_fixture(f, id);
+    rec->ttft_us = ttft_us;
+    rec->n_attempts = winner < 0 ? 1 : 2;
+    f->attempts[0] = attempt_fixture(1, winner == 1 ? OUTCOME_HEDGE_LOST : OUTCOME_OK, winner != 1);
+    f->attempts[1] = attempt_fixture(2, winner == 0 ? OUTCOME_HEDGE_LOST : OUTCOME_OK, winner == 1);
+    f->attempts[1].kind = ATTEMPT_HEDGE;
+    assert_true(ledger_put(ledger_ring(l, 0), rec));
+}
+
+/* Ninety are quick, two are won by their hedge at 300 ms, eight are slow and won against theirs: the slowest of a
+ * hundred would have been at 1,100 ms (a tenth waits, the two leave, and of eight the last is 1 % and a quarter), and
+ * was at 1,000. */
+static void what_hedges_bought(void **state)
+{
+    struct fixture f;
+    fixture_init(&f);
+    struct ledger *l = ledger_fixture(f.db, "off", 200);
+    uint64_t id = 1;
+    for (int i = 0; i < 90; i++)
+        put_raced(&f, l, id++, 100000, -1);
+    for (int i = 0; i < 2; i++)
+        put_raced(&f, l, id++, 300000, 1);
+    for (int i = 0; i < 8; i++)
+        put_raced(&f, l, id++, 400000 + i * 100000, 0);
+    ledger_close(l);
+    struct ledger_reader *r = open_reader(f.db);
+    struct hedging h;
+    assert_int_equal(hedging_read(r, 0, &h), ERR_OK);
+    assert_int_equal(h.n_started, 10);
+    assert_int_equal(h.n_won, 2);
+    assert_int_equal(h.cost_nusd, 10 * 1234567);
+    assert_int_equal(h.p99_us, 1000000);
+    assert_int_equal(h.p99_without_us, 1100000);
+    assert_false(h.is_at_least);
+    struct buf text = {0};
+    hedging_text(&h, &text);
+    assert_string_equal(buf_cstr(&text),
+                        "hedges     10 started, 2 won: bought 100 ms of p99 (1000 instead of 1100 ms to "
+                        "the first token) for $0.012345670");
+    assert_int_equal(hedging_read(r, 93, &h), ERR_OK);
+    assert_int_equal(h.n_won, 0);
+    assert_int_equal(hedging_read(r, 1000, &h), ERR_OK);
+    buf_clear(&text);
+    hedging_text(&h, &text);
+    assert_int_equal(text.n, 0);
+    buf_fini(&text);
+    ledger_reader_close(r);
+    fixture_fini(&f);
+}
+
 static size_t read_file(const char *path, char *out, size_t cap)
 {
     FILE *file = fopen(path, "r");
@@ -497,6 +549,7 @@ int main(void)
         cmocka_unit_test(unclean_end_is_marked),
         cmocka_unit_test(keepalives),
         cmocka_unit_test(sums),
+        cmocka_unit_test(what_hedges_bought),
         cmocka_unit_test(access_lines),
         cmocka_unit_test(reopens_after_rotation),
         cmocka_unit_test(short_writes_are_finished),
