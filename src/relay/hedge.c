@@ -23,13 +23,28 @@ void hedge_swap(struct relay *r)
     r->beside = was;
 }
 
-void hedge_plan(struct relay *r, uint64_t now_us)
+enum { P95 = 950, SAMPLES_MIN = 40 };
+
+/* 0 = not known: then there is no hedge. */
+static uint64_t late_us(struct relay *r, uint64_t now_us)
 {
     const struct hedge_conf *h = &r->start.route->hedge;
+    if (h->after_ms != 0)
+        return (uint64_t)h->after_ms * 1000;
+    if (r->env.latency == NULL)
+        return 0;
+    struct latency_key key = latency_key_of(r->now.link->target_id, r->start.call);
+    return latency_quantile_us(r->env.latency, key, P95, SAMPLES_MIN, now_us);
+}
+
+void hedge_plan(struct relay *r, uint64_t now_us)
+{
     r->hedge_due_us = 0;
-    if (!h->is_on || r->env.hedges == NULL || h->after_ms == 0 || !r->now.is_stream || r->resume.is_going_on)
+    if (!r->start.route->hedge.is_on || r->env.hedges == NULL || !r->now.is_stream || r->resume.is_going_on)
         return;
-    r->hedge_due_us = now_us + (uint64_t)h->after_ms * 1000;
+    uint64_t us = late_us(r, now_us);
+    if (us != 0)
+        r->hedge_due_us = now_us + us;
 }
 
 void hedge_start(struct relay *r, uint64_t now_us)

@@ -1059,6 +1059,45 @@ static void test_hedge_that_cannot_be_written(void **state)
     token(600 * MS, 1, "CANCEL 3, COMMIT 1");
 }
 
+/* As late as one in twenty of this target's, once that is known. */
+static void test_hedge_after_p95(void **state)
+{
+    struct latency *history = latency_new(1);
+    env.latency = latency_core(history, 0);
+    set_links(2);
+    route.hedge = (struct hedge_conf){.is_on = true, .max_extra_permyriad = 10000, .max_per_minute = 60};
+    route.ttft_auto = (struct auto_conf){.min_ms = 10, .max_ms = 30000, .min_samples = 200};
+    for (uint64_t i = 0; i < 30; i++) {
+        begin("START 1>0");
+        assert_int_equal(relay_wake_us(r), T0 + 2000 * MS); /* not known yet, or not merged */
+        token((i + 1) * MS, 1, "COMMIT 1");
+        usage((i + 1) * MS, 1, 10, 10);
+        at(200 * MS, RELAY_ENDED, 1, "END 1, RECORD");
+    }
+    for (uint64_t i = 0; i < 70; i++) {
+        begin("START 1>0");
+        token(100 * MS, 1, "COMMIT 1");
+        at(200 * MS, RELAY_ENDED, 1, "END 1, RECORD");
+    }
+    struct relay_start later = {.config = &config,
+                                .route = &route,
+                                .directive = &directive,
+                                .call = &call,
+                                .id = 1,
+                                .now_us = T0 + 5000 * MS,
+                                .key = "",
+                                .dialect = "openai",
+                                .trace_id = ""};
+    later.is_same_dialect[0] = later.is_same_dialect[1] = true;
+    r = relay_new(&arena, &env, &later);
+    feed((struct relay_event){.kind = RELAY_START, .now_us = T0 + 5000 * MS}, "START 1>0");
+    uint64_t after = relay_wake_us(r) - (T0 + 5000 * MS);
+    assert_in_range(after, 97 * MS, 103 * MS);
+    feed((struct relay_event){.kind = RELAY_TIME, .now_us = relay_wake_us(r)}, "START 2>1");
+    feed((struct relay_event){.kind = RELAY_CLIENT_GONE, .now_us = T0 + 5200 * MS}, "CANCEL 1, CANCEL 2, RECORD");
+    latency_free(history);
+}
+
 static void test_hedge_keeps_its_caps(void **state)
 {
     set_links(2);
@@ -1134,6 +1173,7 @@ int main(void)
         TEST(test_hedge_budgets),
         TEST(test_hedge_ends_with_its_request),
         TEST(test_hedge_that_cannot_be_written),
+        TEST(test_hedge_after_p95),
         TEST(test_hedge_keeps_its_caps),
         TEST(test_resume_restarts_on_the_next_link),
         TEST(test_resume_counts_the_deadline_anew),
