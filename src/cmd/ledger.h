@@ -10,6 +10,7 @@ bool ledger_since(struct ledger_reader *r, const char *text, int64_t *ms);
 
 /* Subcommands of their own; argv[0] is the word. */
 int ledger_reprice(int argc, char **argv);
+int ledger_reconcile(int argc, char **argv);
 
 /* A ledger with the prices to look at it. */
 struct ledger_stage {

@@ -446,7 +446,7 @@ static struct bytes without_region(struct bytes model)
 }
 
 /* "-20250929", "-2025-09-29", "@20250929" at the end. */
-static struct bytes without_date(struct bytes model)
+struct bytes price_dateless(struct bytes model)
 {
     static const char *const forms[] = {"-20dddddd", "@20dddddd", "-20dd-dd-dd", NULL};
     for (const char *const *f = forms; *f != NULL; f++) {
@@ -465,7 +465,7 @@ static struct bytes without_date(struct bytes model)
 static const struct price *find_near(const struct price_book *b, struct quest q)
 {
     const struct price *p = find_as_written(b, &q);
-    struct bytes home = without_region(q.model), dateless = without_date(home);
+    struct bytes home = without_region(q.model), dateless = price_dateless(home);
     if (p == NULL && home.n != q.model.n) {
         q.model = home;
         p = find_as_written(b, &q);

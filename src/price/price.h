@@ -27,6 +27,8 @@ const struct price *price_find(const struct price_book *b, const char *provider,
  * standard ones. "" = the standard ones. */
 const struct price *price_find_service(const struct price_book *b, const char *provider, const char *vendor,
                                        const char *model, const char *service, int64_t wall_ms);
+/* A model's name without the date behind it: "-20250929", "-2025-09-29", "@20250929". */
+struct bytes price_dateless(struct bytes model);
 /* Entries, services counted as entries. */
 size_t price_book_n(const struct price_book *b);
 const char *price_book_version(const struct price_book *b);

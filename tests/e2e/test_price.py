@@ -218,3 +218,35 @@ def test_bad_repricing(world, args, code, says):
     g.row(g.chat())
     _, err = run("ledger", "reprice", *args, cwd=g.dir, code=code)
     assert says in err
+
+
+# ---- an invoice beside the ledger
+
+def test_reconcile(world):
+    g, _ = world.chain(good("openai", model="m-a", usage=(12, 4)), config={"prices": {"a/m-a": {"input": "5000", "output": "30000"}}})
+    row = [g.row(g.chat()) for _ in range(3)][0]
+    day = row["started"][:10]
+    assert row["cost_nusd"] == 180_000_000  # 12 x 5,000 + 4 x 30,000 USD a million
+    (g.dir / "same.csv").write_text(f"date,model,input_tokens,output_tokens,cost\n{day},m-a,24,8,0.36\n{day},m-a,12,4,0.18\n")
+    out, _ = run("ledger", "reconcile", "same.csv", "--provider", "a", cwd=g.dir)
+    assert f"{day}  m-a  ours $0.5400  invoice $0.5400  agrees" in out
+    (g.dir / "more.csv").write_text(f"date,model,input_tokens,output_tokens,cost\n{day},m-a,36,14,0.60\n{day},m-z,1,1,3\n")
+    r = json.loads(run("ledger", "reconcile", "more.csv", "--provider", "a", "--json", cwd=g.dir, code=1)[0])
+    a, z = r["rows"]
+    assert (a["verdict"], a["difference_nusd"], a["of_tokens_nusd"], a["of_rates_nusd"]) == ("tokens differ", 60_000_000, 60_000_000, 0)
+    assert (z["verdict"], z["ours_nusd"], z["invoice_nusd"]) == ("not on the ledger", None, 3 * NUSD)
+    text, _ = run("ledger", "reconcile", "more.csv", "--provider", "a", cwd=g.dir, code=1)
+    assert "tokens: out +2" in text and "difference +$3.0600" in text
+    (g.dir / "dear.csv").write_text(f"when;sku;in;out;paid\n{day};m-a;36;12;0.60\n")
+    columns = [x for c in ("day=when", "model=sku", "input=in", "output=out", "cost=paid") for x in ("--column", c)]
+    text, _ = run("ledger", "reconcile", "dear.csv", "--provider", "a", *columns, cwd=g.dir, code=1)
+    assert "rates differ: +$0.0600 (tokens +$0.0000, rates +$0.0600)" in text
+    for args, code, says in [
+        (["dear.csv", "--provider", "a"], 1, "dear.csv: line 1: no column for the day; there are: when, sku, in, out, paid"),
+        (["same.csv", "--provider", "nobody"], 1, "no provider 'nobody'"),
+        (["none.csv", "--provider", "a"], 1, "none.csv: No such file"),
+        (["same.csv"], 2, "usage:"),
+        (["same.csv", "--provider", "a", "--column", "money=x"], 2, "--column is 'money=x'"),
+        (["same.csv", "--provider", "a", "--tolerance", "lots"], 2, "--tolerance is 'lots'"),
+    ]:
+        assert says in run("ledger", "reconcile", *args, cwd=g.dir, code=code)[1]
