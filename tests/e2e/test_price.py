@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from harness import BINARY, SLOW, Reply, error_json, good, http
+from harness import BINARY, SLOW, Reply, error_json, good, http, whole
 
 NUSD = 1_000_000_000
 
@@ -218,6 +218,38 @@ def test_bad_repricing(world, args, code, says):
     g.row(g.chat())
     _, err = run("ledger", "reprice", *args, cwd=g.dir, code=code)
     assert says in err
+
+
+# ---- how each provider counts: tokens as we keep them (input, read, written 5m, 1h, output, reasoning), and micro-dollars
+
+COUNTED = {
+    "openai": ("openai", {"prompt_tokens": 20000, "completion_tokens": 900, "total_tokens": 20900, "prompt_tokens_details": {"cached_tokens": 16000},
+                          "completion_tokens_details": {"reasoning_tokens": 500}}, (4000, 16000, 0, 0, 900, 500), 12000 + 4800 + 13500),
+    "openai writes": ("openai", {"prompt_tokens": 10000, "completion_tokens": 10, "total_tokens": 10010,
+                                 "prompt_tokens_details": {"cached_tokens": 2000, "cache_write_tokens": 5000}}, (3000, 2000, 5000, 0, 10, 0), 9000 + 600 + 18750 + 150),
+    "xai": ("openai", {"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 180, "completion_tokens_details": {"reasoning_tokens": 30}},
+            (100, 0, 0, 0, 80, 30), 300 + 1200),
+    "deepseek": ("openai", {"prompt_tokens": 1000, "completion_tokens": 20, "total_tokens": 1020, "prompt_cache_hit_tokens": 600, "prompt_cache_miss_tokens": 400},
+                 (400, 600, 0, 0, 20, 0), 1200 + 180 + 300),
+    "together": ("openai", {"prompt_tokens": 1000, "completion_tokens": 10, "total_tokens": 1010, "cached_tokens": 250}, (750, 250, 0, 0, 10, 0), 2250 + 75 + 150),
+    "anthropic": ("anthropic", {"input_tokens": 120, "cache_read_input_tokens": 9000, "cache_creation_input_tokens": 800, "output_tokens": 50},
+                  (120, 9000, 800, 0, 50, 0), 360 + 2700 + 3000 + 750),
+    "anthropic 1h": ("anthropic", {"input_tokens": 10, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 4000, "output_tokens": 5,
+                                   "cache_creation": {"ephemeral_5m_input_tokens": 1000, "ephemeral_1h_input_tokens": 3000}},
+                     (10, 0, 1000, 3000, 5, 0), 30 + 3750 + 18000 + 75),
+}
+
+
+@pytest.mark.parametrize("case", COUNTED)
+def test_each_providers_counting(world, case):
+    dialect, usage, tokens, micro = COUNTED[case]
+    answer = Reply(http(200, {**whole(dialect, "Hi."), "usage": usage}))
+    g, _ = world.chain([answer], dialects=[dialect], route={"upstream_stream": "off"}, config={"prices": {
+        "a/m-a": {"input": "3", "output": "15", "cache_read": "0.3", "cache_write_5m": "3.75", "cache_write_1h": "6"}}})
+    row = g.row(g.chat(stream=False))
+    kept = row["attempts"][0]["tokens"]
+    assert tuple(kept[k] for k in ("input", "cache_read", "cache_write_5m", "cache_write_1h", "output", "reasoning")) == tokens
+    assert row["attempts"][0]["tokens_from"] == "reported" and row["cost_nusd"] == 1000 * micro
 
 
 # ---- an invoice beside the ledger
