@@ -23,6 +23,10 @@ static void builtin_holds_the_published_prices(void **state)
     assert_int_equal(flash->input, 140000);
     assert_int_equal(flash->output, 280000);
     assert_int_equal(flash->cache_read, -1);
+    assert_int_equal(price_find(b, "x", "openai", "gpt-5", july_18)->input, 1250000);
+    assert_int_equal(price_find_service(b, "x", "openai", "gpt-5", "flex", july_18)->output, 5000000);
+    assert_int_equal(price_find(b, "x", "anthropic", "claude-haiku-4-5-20251001", july_18)->cache_write_1h, 2000000);
+    assert_int_equal(price_find_service(b, "x", "anthropic", "claude-opus-4-6", "us", july_18)->input, 5500000);
     static const char *const demo[] = {"demo-alpha", "demo-beta", "demo-gamma"};
     for (size_t i = 0; i < 3; i++) {
         const struct price *p = price_find(b, "x", "generic", demo[i], july_18);
