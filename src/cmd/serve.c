@@ -6,11 +6,14 @@
 #include "cmd/load.h"
 #include "panel/panel.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <time.h>
+
+enum { KEEP_SEC = 60 };
 
 static void usage(FILE *to)
 {
@@ -62,13 +65,15 @@ static bool is_urgent(void)
 static void wait_for_stop(struct gateway *g)
 {
     sigset_t set = taken_signals();
+    static const struct timespec often = {.tv_sec = KEEP_SEC};
     for (;;) {
-        int got = 0;
-        if (sigwait(&set, &got) != 0)
-            continue;
-        if (got != SIGHUP)
+        int got = sigtimedwait(&set, NULL, &often);
+        if (got == SIGHUP)
+            gateway_reload(g);
+        else if (got > 0)
             return;
-        gateway_reload(g);
+        else if (errno == EAGAIN)
+            gateway_keep(g);
     }
 }
 

@@ -7,6 +7,7 @@
 /* The snapshot in force, with a reference for the caller. Any thread. */
 struct config *gateway_config(struct gateway *g);
 struct registry *gateway_registry(struct gateway *g);
+struct latency *gateway_latency(struct gateway *g);
 struct ledger *gateway_ledger(struct gateway *g);
 unsigned gateway_n_workers(const struct gateway *g);
 const struct worker *gateway_worker(const struct gateway *g, unsigned i);

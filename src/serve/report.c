@@ -1,5 +1,6 @@
 /* What the admin listener tells of a running gateway: health as JSON, figures as Prometheus text. Reads only atomics
  * and the registry, so any thread may ask. */
+#include "serve/report.h"
 #include "base/mem.h"
 #include "codec/json_write.h"
 #include "serve/gateway.h"
@@ -10,8 +11,10 @@ static const char *health_word(enum health_state s)
     return s == HEALTH_OPEN ? "open" : s == HEALTH_TRIAL ? "trial" : "closed";
 }
 
-static void link_json(struct json_writer *j, const struct registry *r, const struct link_conf *link, uint64_t now_us)
+static void link_json(struct json_writer *j, struct gateway *g, const struct route_conf *route,
+                      const struct link_conf *link, uint64_t now_us)
 {
+    const struct registry *r = gateway_registry(g);
     uint64_t until = registry_until(r, link->target_id, link->provider->credential_id, now_us);
     jw_object(j);
     jw_key(j, "provider");
@@ -24,6 +27,7 @@ static void link_json(struct json_writer *j, const struct registry *r, const str
     jw_cstr(j, health_word(registry_credential_state(r, link->provider->credential_id, now_us)));
     jw_key(j, "retry_in_ms");
     jw_uint(j, until > now_us ? (until - now_us + 999) / 1000 : 0); /* rounded up: 0 means that a call may come now */
+    report_latency_json(j, gateway_latency(g), route, link, now_us);
     jw_end(j);
 }
 
@@ -45,7 +49,7 @@ void gateway_health_json(struct gateway *g, struct buf *out)
         jw_key(&j, "links");
         jw_array(&j);
         for (size_t k = 0; k < c->routes[i].n_links; k++)
-            link_json(&j, gateway_registry(g), &c->routes[i].links[k], now_us);
+            link_json(&j, g, &c->routes[i], &c->routes[i].links[k], now_us);
         jw_end(&j);
         jw_end(&j);
     }
@@ -107,4 +111,7 @@ void gateway_metrics(struct gateway *g, struct buf *out)
     counter(out, "ringmain_ledger_rows_lost_total", "counter", "Ledger rows lost.", ledger.rows_lost);
     counter(out, "ringmain_ledger_rows_waiting", "gauge", "Ledger rows waiting for the disk.", ledger.rows_waiting);
     counter(out, "ringmain_ledger_degraded", "gauge", "1 while the ledger cannot be written.", ledger.is_degraded);
+    struct config *c = gateway_config(g);
+    report_latency_metrics(out, gateway_latency(g), c, loop_clock_us());
+    config_unref(c);
 }

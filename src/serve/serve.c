@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "net/listen.h"
+#include "serve/keep.h"
 #include "serve/snapshot.h"
 
 #include <pthread.h>
@@ -74,6 +75,20 @@ static void *run_worker(void *arg)
     return NULL;
 }
 
+static struct kept kept_of(const struct gateway *g)
+{
+    return (struct kept){.registry = g->registry,
+                         .latency = g->latency,
+                         .now_us = loop_clock_us(),
+                         .wall_ms = loop_wall_ms(g->workers[0]->loop)};
+}
+
+void gateway_keep(struct gateway *g)
+{
+    struct kept kept = kept_of(g);
+    (void)keep_save(&kept, g->config->ledger);
+}
+
 static void start_workers(struct gateway *g)
 {
     uint64_t seed = g->options.seed;
@@ -89,6 +104,8 @@ static void start_workers(struct gateway *g)
                                    .seed = seed + i * 0x9e3779b97f4a7c15ULL};
         g->workers[i] = worker_new(&o);
     }
+    struct kept kept = kept_of(g);
+    keep_load(&kept, g->config->ledger);
     for (unsigned i = 0; i < g->n_workers; i++)
         RM_ASSERT(pthread_create(&g->threads[i], NULL, run_worker, g->workers[i]) == 0);
 }
@@ -226,6 +243,7 @@ void gateway_stop(struct gateway *g, bool (*is_urgent)(void))
         worker_cut(g->workers[i], &n_cut);
     for (unsigned i = 0; i < g->n_workers; i++)
         pthread_join(g->threads[i], NULL);
+    gateway_keep(g);
     for (unsigned i = 0; i < g->n_workers; i++)
         worker_free(g->workers[i]);
     unsigned cut = atomic_load(&n_cut);
@@ -257,6 +275,11 @@ struct config *gateway_config(struct gateway *g)
 struct registry *gateway_registry(struct gateway *g)
 {
     return g->registry;
+}
+
+struct latency *gateway_latency(struct gateway *g)
+{
+    return g->latency;
 }
 
 struct ledger *gateway_ledger(struct gateway *g)

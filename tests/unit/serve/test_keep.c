@@ -1,0 +1,164 @@
+/* What outlives a stop, written and read back, whole and damaged. */
+#include "unit.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "serve/keep.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define S UINT64_C(1000000)
+#define NOW (7200 * S)
+#define WALL INT64_C(1796000000000)
+
+static const struct auto_conf conf = {AUTO_P99, 300, 30000, 15000, 200, false};
+static const struct breaker_conf breaker = {.failures = 5,
+                                            .ratio_permille = 500,
+                                            .ratio_min = 10,
+                                            .window_ms = 30000,
+                                            .cooldown_ms = 60000,
+                                            .cooldown_max_ms = 60000};
+
+static struct kept life(uint64_t now_us, int64_t wall_ms)
+{
+    uint16_t id;
+    struct kept k = {.registry = registry_new(), .latency = latency_new(2), .now_us = now_us, .wall_ms = wall_ms};
+    assert_int_equal(registry_intern_target(k.registry, "p", "h:1", "m", &id), ERR_OK);
+    assert_int_equal(registry_intern_credential(k.registry, "p", 1, &id), ERR_OK);
+    return k;
+}
+
+static void end(struct kept *k)
+{
+    latency_free(k->latency);
+    registry_free(k->registry);
+}
+
+/* A target that has answered 400 times and then failed five times in a row. */
+static void live(struct kept *k)
+{
+    struct rng rng = {1};
+    struct trial none = {0};
+    for (int i = 0; i < 400; i++) {
+        struct latency_grant g;
+        latency_grant(latency_core(k->latency, 1), (struct latency_key){0}, &conf, false, 0, NOW, &g);
+        (void)latency_answered(latency_core(k->latency, 1), &conf, &g, 1000000, -1, 0, NOW);
+    }
+    for (int i = 0; i < 5; i++)
+        registry_bad(k->registry, 0, NOW, false, &breaker, &rng, &none);
+}
+
+static uint64_t budget(const struct kept *k, uint64_t now_us)
+{
+    struct latency_grant g;
+    latency_grant(latency_core(k->latency, 0), (struct latency_key){0}, &conf, false, 0, now_us, &g);
+    return g.base_us;
+}
+
+static void test_round_trip(void **state)
+{
+    struct kept was = life(NOW, WALL), is = life(50 * S, WALL + 10000);
+    struct buf text = {0};
+    live(&was);
+    keep_text(&was, &text);
+    assert_int_equal(keep_take(&is, buf_bytes(&text)), ERR_OK);
+    uint64_t left_was = registry_until(was.registry, 0, 0, NOW) - NOW;
+    uint64_t left_is = registry_until(is.registry, 0, 0, 50 * S) - 50 * S;
+    assert_int_equal(left_is, left_was - 10 * S); /* ten seconds of it went by while we were away */
+    assert_in_range(budget(&is, 51 * S), 980000, 1030000);
+    buf_fini(&text);
+    end(&was);
+    end(&is);
+}
+
+static void test_a_wall_clock_that_went_back(void **state)
+{
+    struct kept was = life(NOW, WALL), is = life(50 * S, WALL - 3600000);
+    struct buf text = {0};
+    live(&was);
+    keep_text(&was, &text);
+    assert_int_equal(keep_take(&is, buf_bytes(&text)), ERR_OK);
+    assert_int_equal(registry_until(is.registry, 0, 0, 50 * S) - 50 * S, registry_until(was.registry, 0, 0, NOW) - NOW);
+    buf_fini(&text);
+    end(&was);
+    end(&is);
+}
+
+static void expect_refused(struct bytes text)
+{
+    struct kept k = life(50 * S, WALL);
+    struct latency_report told;
+    assert_int_equal(keep_take(&k, text), ERR_SYNTAX);
+    assert_int_equal(registry_state(k.registry, 0, 50 * S), HEALTH_CLOSED);
+    assert_false(latency_report(k.latency, (struct latency_key){0}, &conf, 50 * S, &told));
+    end(&k);
+}
+
+static void test_damage(void **state)
+{
+    struct kept was = life(NOW, WALL);
+    struct buf text = {0};
+    live(&was);
+    keep_text(&was, &text);
+    for (size_t i = 0; i < text.n; i++) {
+        text.p[i] ^= 1;
+        expect_refused(buf_bytes(&text));
+        text.p[i] ^= 1;
+        expect_refused(bytes_slice(buf_bytes(&text), 0, i));
+    }
+    buf_putc(&text, '\n');
+    expect_refused(buf_bytes(&text));
+    expect_refused(BYTES("end 0000000000000000\n"));
+    buf_fini(&text);
+    end(&was);
+}
+
+/* ---- the file ---- */
+
+static void put_file(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+static void test_the_file(void **state)
+{
+    char folder[] = "/tmp/rm-keep-XXXXXX", ledger[64], path[80], aside[96];
+    assert_non_null(mkdtemp(folder));
+    snprintf(ledger, sizeof ledger, "%s/l.db", folder);
+    snprintf(path, sizeof path, "%s.state", ledger);
+    snprintf(aside, sizeof aside, "%s.damaged", path);
+    struct kept was = life(NOW, WALL), is = life(50 * S, WALL), other = life(50 * S, WALL);
+    keep_load(&is, ledger); /* there is none: no word about it */
+    assert_int_not_equal(access(aside, F_OK), 0);
+    live(&was);
+    assert_true(keep_save(&was, ledger));
+    keep_load(&is, ledger);
+    assert_in_range(budget(&is, 51 * S), 980000, 1030000);
+    put_file(path, "ringmain-state 1 0\nnonsense\n");
+    keep_load(&other, ledger);
+    assert_int_equal(budget(&other, 51 * S), 15000000);
+    assert_int_not_equal(access(path, F_OK), 0);
+    assert_int_equal(access(aside, F_OK), 0);
+    assert_false(keep_save(&was, "/nowhere/at/all/l.db"));
+    assert_true(keep_save(&was, "")); /* no ledger, no file */
+    remove(aside);
+    remove(folder);
+    end(&was);
+    end(&is);
+    end(&other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_a_wall_clock_that_went_back),
+        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_the_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
