@@ -333,6 +333,42 @@ def test_real_providers(tmp_path, provider):
     assert j["settings"]["providers"][0]["price"] == "$1.00 in, $4.00 out per million tokens"
 
 
+@pytest.fixture
+def secure(tmp_path):
+    """A provider behind TLS, with a key, speaking either dialect: `ringmain mock` itself."""
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout", tmp_path / "key.pem", "-out", tmp_path / "ca.pem",
+                    "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"], check=True, capture_output=True)
+    tls = {"cert": "ca.pem", "key": "key.pem"}
+    one, two = free_port(), free_port()
+    (tmp_path / "mock.yaml").write_text(json.dumps({"providers": [
+        {"name": "one", "listen": f"127.0.0.1:{one}", "key": "k-one", "tls": tls, "ttft": 5, "gap_ms": 1, "tokens": 4},
+        {"name": "two", "listen": f"127.0.0.1:{two}", "key": "k-two", "tls": tls, "ttft": 5, "gap_ms": 1, "tokens": 4, "dialect": "anthropic"}]}))
+    p = subprocess.Popen([BINARY, "mock", "-c", str(tmp_path / "mock.yaml")], stdout=subprocess.PIPE, text=True, env=ENV)
+    assert "one" in p.stdout.readline() and "two" in p.stdout.readline()
+    yield one, two
+    p.terminate()
+    p.wait(timeout=10 * SLOW)
+
+
+def test_tls_files_beside_the_config_and_other_dialects(tmp_path, secure):
+    """Paths of the file count from its folder, also in the run's own copy; a route of another dialect has no direct path."""
+    one, two = secure
+    (tmp_path / "key-one").write_text("k-one\n")
+    (tmp_path / "key-one").chmod(0o600)
+    config = real_config(tmp_path, 0, prices={"one/m": {"input": "1", "output": "1"}, "two/m": {"input": "1", "output": "1"}}, providers={
+        "one": {"dialect": "openai", "base_url": f"https://localhost:{one}/v1", "api_key_file": "key-one", "ca_file": "ca.pem"},
+        "two": {"dialect": "anthropic", "base_url": f"https://localhost:{two}", "api_key": "k-two", "ca_file": "ca.pem"}},
+        routes=[{"model": "m", "order": ["one", "two"]}, {"model": "claude", "keepalive_sec": 30, "chain": [{"provider": "two", "model": "m"}]}])
+    r = real(tmp_path, 0, "--max-usd", 1, "--yes", "--phases", "direct,healthy,hang", config=config)
+    assert r.returncode == 0, r.stderr
+    assert all(p["served"] == {"one": 6} for p in json.loads((tmp_path / "r.json").read_text())["phases"])
+    r = real(tmp_path, 0, "--max-usd", 1, "--yes", "--route", "claude", config=config)
+    assert r.returncode == 0, r.stderr
+    phases = json.loads((tmp_path / "r.json").read_text())["phases"]
+    assert [p["name"] for p in phases] == ["healthy", "rate_limited", "hang", "error_in_200", "double_failure"]
+    assert all(p["served"] == {"two": 6} for p in phases)
+
+
 def test_the_cap_is_kept(tmp_path, provider):
     """Whatever a request costs at most, their sum never passes the cap: not even if each one had cost that."""
     r = real(tmp_path, provider.port, "--max-usd", "0.02", "--yes", "--max-tokens", 64)
