@@ -17,7 +17,7 @@ help:
 	@echo "make sim SEED=7 one seed of the engine's simulator, with its story"
 	@echo "make tsan       ThreadSanitizer: simulator and an end-to-end smoke test"
 	@echo "make clang      build and unit tests with clang"
-	@echo "make fuzz T=sse one fuzz target for a minute (json_scan sse head body decode call config; SECONDS=600)"
+	@echo "make fuzz T=sse one fuzz target for a minute (json_scan sse head body decode call config price; SECONDS=600)"
 	@echo "make size       the longest functions and files"
 	@echo "make bench      against HAProxy and nginx (bench/README.md)"
 	@echo "make docs       docs/settings.md from the settings table"
