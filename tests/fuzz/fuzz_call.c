@@ -1,5 +1,6 @@
 /* Any bytes as a client's request, in both dialects and to both: what is accepted has a model, and every body built
- * from it is JSON that names the target's model and is the same when built again. */
+ * from it is JSON that names the target's model, is the same when built again, and holds no cache marker where those
+ * are to be withheld. */
 #include "fuzz.h"
 
 #include "codec/json_tree.h"
@@ -35,6 +36,17 @@ static void built_fini(struct built *b)
     buf_fini(&b->adjusted);
 }
 
+/* What is withheld is nowhere left. */
+static void check_withheld(struct bytes body, const struct dialect *target)
+{
+    struct arena a = {0};
+    struct call call = {0};
+    const char *why = NULL;
+    if (strcmp(target->name, "anthropic") == 0 && dialect_read_call(target, body, 4096, &a, &call, &why) == ERR_OK)
+        RM_ASSERT(!call.has_cache_markers);
+    arena_fini(&a);
+}
+
 static void check_build(struct bytes in, const struct dialect *client, const struct dialect *target,
                         const struct call *call, const struct profile *p, bool is_json)
 {
@@ -56,6 +68,8 @@ static void check_build(struct bytes in, const struct dialect *client, const str
             RM_ASSERT(json_tree_bool(root, "stream", false));
         arena_fini(&a);
     }
+    if (one.e == ERR_OK && p->withholds_cache)
+        check_withheld(buf_bytes(&one.body), target);
     built_fini(&one);
     built_fini(&two);
 }
@@ -82,7 +96,10 @@ static void check_call(struct bytes in, const struct dialect *client, const stru
                                 .adds_usage = rng_below(&r, 2) == 0,
                                 .quirks = (uint8_t)(rng_below(&r, 2) ? rng_below(&r, 64) : 0),
                                 .max_output = (int64_t)rng_below(&r, 2) * 100,
-                                .cache_ttl_s = (int64_t)rng_below(&r, 3) * 300};
+                                .cache_ttl_s = (int64_t)rng_below(&r, 3) * 300,
+                                .withholds_cache = rng_below(&r, 2) == 0,
+                                .takes_retention = rng_below(&r, 2) == 0,
+                                .cache_key = BYTES("rm-0123456789abcdef")};
             check_build(in, client, targets[i], &call, &p, is_json);
         }
     }
