@@ -135,6 +135,7 @@ bool faults_stage_start(struct faults_stage *s, const char *config, unsigned spe
     s->gateway_port = ports[1];
     if (!write_config(s, config, speed, ports))
         return false;
+    s->is_started = true;
     s->wall = start_wall(s, speed);
     s->gateway = start_gateway(s);
     struct arena a = {0};
@@ -174,7 +175,7 @@ void faults_stage_end(struct faults_stage *s, bool is_good)
     child_end(s->wall);
     if (s->dir[0] == '\0')
         return;
-    if (is_good)
+    if (is_good || !s->is_started)
         remove_dir(s->dir);
     else
         fprintf(stderr, "ringmain bench faults: configuration and logs are in %s\n", s->dir);

@@ -18,6 +18,16 @@ SHIPPED = (ROOT / "bench/failover-bench.yaml").read_text()
 ALL = [f"S{n:02}" for n in range(1, 17)]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def folders():
+    """A failed run leaves its logs; here they go. Short: pytest's own paths are too long for the bench to take."""
+    with tempfile.TemporaryDirectory(prefix="fb") as d:
+        patch = pytest.MonkeyPatch()
+        patch.setenv("TMPDIR", d)
+        yield
+        patch.undo()
+
+
 def bench(*args, bound=60):
     env = {**os.environ, "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0"}
     p = subprocess.run([BINARY, "bench", "faults", *args], capture_output=True, text=True, timeout=bound * SLOW, env=env)
