@@ -181,6 +181,7 @@ static void print_summary(const struct summary *s)
     if (s->hedging.n_started > 0)
         buf_putc(&b, '\n');
     hedging_text(&s->hedging, &b);
+    budgets_text(&s->budgets, &b);
     if (s->n_runs_unclean > 0)
         buf_printf(&b, "\nunclean    %lld runs ended without saying so", (long long)s->n_runs_unclean);
     buf_puts(&b, "\n\nby outcome\n");

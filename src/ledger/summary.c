@@ -119,6 +119,8 @@ enum err summary_read(struct ledger_reader *r, int64_t since_ms, struct arena *a
         e = each_row(r, targets_sql, arena, out, target_row);
     if (e == ERR_OK)
         e = hedging_read(r, since_ms > 0 ? reader_id_at(since_ms) : 0, &out->hedging);
+    if (e == ERR_OK)
+        e = budgets_read(r, since_ms > 0 ? reader_id_at(since_ms) : 0, &out->budgets);
     sqlite3_exec(reader_db(r), "COMMIT", NULL, NULL, NULL);
     return e;
 }
@@ -183,6 +185,23 @@ static void hedging_json(struct json_writer *w, const struct hedging *h)
     jw_end(w);
 }
 
+static void budgets_json(struct json_writer *w, const struct budgets *b)
+{
+    jw_key(w, "budgets");
+    jw_object(w);
+    named_int(w, "cut", b->n_cut);
+    named_int(w, "cut_nusd", b->cut_nusd);
+    named_int(w, "cut_unpriced", b->n_cut_unpriced);
+    named_int(w, "moved", b->n_moved);
+    named_int(w, "watched_late", b->n_watched);
+    named_int(w, "late", b->n_late);
+    named_int(w, "late_nusd", b->late_nusd);
+    named_int(w, "false_trips", b->n_false);
+    named_int(w, "false_trips_nusd", b->false_nusd);
+    named_int(w, "downgrades", b->n_downgrades);
+    jw_end(w);
+}
+
 void summary_json(const struct summary *s, struct buf *out)
 {
     struct json_writer w;
@@ -214,6 +233,7 @@ void summary_json(const struct summary *s, struct buf *out)
     named_int(&w, "keepalives_unpriced", s->n_keepalives_unpriced);
     named_int(&w, "unclean_ends", s->n_runs_unclean);
     hedging_json(&w, &s->hedging);
+    budgets_json(&w, &s->budgets);
     jw_key(&w, "outcomes");
     jw_object(&w);
     for (size_t i = 0; i < s->n_outcomes; i++)

@@ -3,6 +3,7 @@
 #ifndef RM_LEDGER_SUMMARY_H
 #define RM_LEDGER_SUMMARY_H
 
+#include "ledger/budgets.h"
 #include "ledger/hedging.h"
 
 struct summary_target {
@@ -23,6 +24,7 @@ struct summary {
     int64_t n_keepalives, keepalive_nusd, n_keepalives_unpriced;
     int64_t n_runs_unclean;
     struct hedging hedging;
+    struct budgets budgets;
     struct summary_count *outcomes; /* by the request's outcome, most first */
     size_t n_outcomes;
     struct summary_target *targets; /* by provider and model, dearest first; keepalives included */

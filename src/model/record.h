@@ -55,6 +55,12 @@ struct request_record {
     uint16_t n_started;  /* x-ringmain-attempts */
 };
 
+/* One attempt in so many is given half its budget more, to learn how the slow ones go on. An answer past a budget that
+ * did not cut says so in its decision: "[watched, ]budget 2140 ms would have cut here[, for $0.000004280]". */
+enum { BUDGET_WATCH_EVERY = 8 };
+#define BUDGET_WATCHED_WORD "watched, "
+#define BUDGET_LATE_WORDS "would have cut here"
+
 const char *attempt_kind_word(enum attempt_kind k);
 const char *tokens_from_word(enum tokens_from t);
 

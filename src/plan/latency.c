@@ -340,7 +340,7 @@ static void allow(struct track *t, const struct auto_conf *conf, bool is_trial, 
     g->is_trial = is_trial || (t->run > 0 && t->run % RUN_TRIAL_EVERY == 0);
     if (g->is_trial)
         g->us <<= n_silent < DOUBLINGS_MAX ? n_silent : DOUBLINGS_MAX;
-    else if (g->is_known && t->run < WATCH_RUN_MAX && ++t->n_asked % LATENCY_WATCH_EVERY == 0)
+    else if (g->is_known && t->run < WATCH_RUN_MAX && ++t->n_asked % BUDGET_WATCH_EVERY == 0)
         g->is_watch = true;
     if (g->is_watch || g->is_trial)
         g->us = half_more(g->us) < max ? half_more(g->us) : max;

@@ -6,6 +6,7 @@
 #define RM_PLAN_LATENCY_H
 
 #include "model/call.h"
+#include "model/record.h"
 #include "plan/registry.h"
 
 struct latency;      /* all cores */

@@ -69,7 +69,7 @@ bool latency_report(const struct latency *l, struct latency_key key, const struc
 
 struct latency_false latency_false(const struct latency_counts *c)
 {
-    struct latency_false f = {.n_trips = c->n_watched * (LATENCY_WATCH_EVERY - 1)};
+    struct latency_false f = {.n_trips = c->n_watched * (BUDGET_WATCH_EVERY - 1)};
     if (f.n_trips > c->n_cut)
         f.n_trips = c->n_cut;
     if (c->n_cut > 0) {

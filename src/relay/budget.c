@@ -1,6 +1,7 @@
 /* How long an attempt may take to its first token, and what the latency history is told of it. The history is kept for
  * every streamed attempt, also where the budget is a number: then it only watches. */
 #include "base/buf.h"
+#include "base/text.h"
 #include "price/price.h"
 #include "relay/inside.h"
 
@@ -52,6 +53,19 @@ static int64_t prompt_nusd(const struct relay *r, const struct link_conf *l)
     return nusd != NUSD_UNKNOWN ? nusd : 0;
 }
 
+static void note_late(struct relay *r, const struct attempt *a, int64_t would_nusd)
+{
+    struct buf words = {0};
+    buf_printf(&words, "%sbudget %llu ms " BUDGET_LATE_WORDS, a->grant.is_watch ? BUDGET_WATCHED_WORD : "",
+               (unsigned long long)(a->grant.base_us / 1000));
+    if (would_nusd > 0) {
+        buf_puts(&words, ", for $");
+        text_usd(&words, would_nusd);
+    }
+    trail_note(r, a->n, buf_cstr(&words));
+    buf_fini(&words);
+}
+
 void budget_token(struct relay *r, uint64_t now_us)
 {
     const struct attempt *a = &r->now;
@@ -62,10 +76,7 @@ void budget_token(struct relay *r, uint64_t now_us)
     int64_t would_nusd = us > a->grant.base_us ? prompt_nusd(r, a->link) : 0;
     bool is_late = latency_answered(r->env.latency, &conf, &a->grant, us, a->record->connect_us, would_nusd, now_us);
     if (is_late && (a->link->is_auto_budget || r->start.route->ttft_auto.is_shadow))
-        trail_note(
-            r, a->n,
-            arena_printf(r->arena, "budget %llu ms would have cut here", (unsigned long long)(a->grant.base_us / 1000))
-                .p);
+        note_late(r, a, would_nusd);
 }
 
 void budget_close(struct relay *r, uint64_t now_us)

@@ -1,10 +1,13 @@
 """`ttft_budget_ms: auto` from outside: the gateway learns how long a provider takes, cuts what takes longer, only watches when
 it is told to, and knows it all again after a restart."""
+import json
+import re
+import subprocess
 import time
 
 import pytest
 
-from harness import Gateway, Provider, Reply, good, provider_conf, wait_for
+from harness import BINARY, Gateway, Provider, Reply, good, provider_conf, wait_for
 
 FALLBACK_MS, FLOOR_MS = 8000, 150
 AUTO = {"percentile": "p99", "min_ms": FLOOR_MS, "max_ms": 20000, "fallback_ms": FALLBACK_MS, "min_samples": 20}
@@ -109,9 +112,12 @@ def test_the_shadow_cuts_nothing_and_says_what_it_would_have(world):
     row = g.row(r)
     assert [a["outcome"] for a in row["attempts"]] == ["ok"]
     decision = row["attempts"][0]["decision"]
-    assert decision.startswith("budget ") and decision.endswith(" ms would have cut here")
-    assert FLOOR_MS <= int(decision.split()[1]) < 600
+    said = re.fullmatch(r"budget (\d+) ms would have cut here, for \$(0\.\d{9})", decision)
+    assert said and FLOOR_MS <= int(said[1]) < 600
     told = link(g)["latency"][0]
+    assert told["late_nusd"] == round(float(said[2]) * 1e9)
+    ledger = json.loads(subprocess.run([BINARY, "ledger", "sum", "--json", "--db", str(g.dir / "ringmain.db")], capture_output=True, check=True).stdout)
+    assert ledger["budgets"]["late"] == 1 and ledger["budgets"]["late_nusd"] == told["late_nusd"] and ledger["budgets"]["cut"] == 0
     assert told["late"] == 1 and told["cut"] == 0 and told["late_nusd"] > 0
 
 
