@@ -301,10 +301,10 @@ static enum err commit(void *arg)
 
 static bool prepare(struct writing *w)
 {
+    static const char keep[] = "INSERT OR REPLACE INTO repriced (request_id, n, at_ms, price_version, cost_nusd, "
+                               "waste_nusd) VALUES (?,?,?,?,?,?)";
     static const char *const sql[] = {
-        "INSERT OR REPLACE INTO repriced (request_id, n, at_ms, price_version, cost_nusd, waste_nusd) VALUES "
-        "(?,?,?,?,?,?)",
-        "UPDATE request SET a_price_version = ?, a_cost_nusd = ?, a_waste_nusd = ? WHERE id = ? AND a_n = ?",
+        keep, "UPDATE request SET a_price_version = ?, a_cost_nusd = ?, a_waste_nusd = ? WHERE id = ? AND a_n = ?",
         "UPDATE attempt SET price_version = ?, cost_nusd = ?, waste_nusd = ? WHERE request_id = ? AND n = ?",
         "UPDATE request SET cost_nusd = ?, waste_nusd = ? WHERE id = ?"};
     sqlite3_stmt **const to[] = {&w->keep, &w->inline_one, &w->other, &w->request};
