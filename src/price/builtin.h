@@ -1,4 +1,4 @@
-/* data/prices.json as compiled in by tools/embed.py; a NUL follows the bytes. */
+/* data/prices.json and data/abort_billing.json as compiled in by tools/embed.py; a NUL follows the bytes. */
 #ifndef RM_PRICE_BUILTIN_H
 #define RM_PRICE_BUILTIN_H
 
@@ -6,5 +6,7 @@
 
 extern const unsigned char price_data[];
 extern const size_t price_data_n;
+extern const unsigned char abort_data[];
+extern const size_t abort_data_n;
 
 #endif
