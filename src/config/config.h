@@ -11,6 +11,7 @@
 #include "model/money.h"
 #include "model/outcome.h"
 #include "model/profile.h"
+#include "price/abort.h"
 
 #include <stdatomic.h>
 
@@ -43,10 +44,11 @@ struct provider_conf {
     size_t n_models;
     struct header_line *headers;
     size_t n_headers;
-    const char *ca_file;    /* NULL = system store */
-    uint16_t index;         /* in config->providers */
-    uint16_t credential_id; /* filled by plan_bind before the snapshot is published */
-    void *tls;              /* struct tls_context *, filled by serve when the snapshot is made; NULL for http:// */
+    const char *ca_file;                        /* NULL = system store */
+    uint16_t index;                             /* in config->providers */
+    uint16_t credential_id;                     /* filled by plan_bind before the snapshot is published */
+    struct abort_billing aborts[ABORT_N_WHENS]; /* of an attempt without a whole answer */
+    void *tls; /* struct tls_context *, filled by serve when the snapshot is made; NULL for http:// */
 };
 
 enum adjust { ADJUST_CLAMP, ADJUST_SKIP };

@@ -18,6 +18,13 @@ const char *loader_path(struct loader *l, const char *path)
     return arena_printf(&l->config->arena, "%s%s", l->folder, path).p;
 }
 
+const char *loader_vendor(struct loader *l, const struct provider_conf *p)
+{
+    if (p->vendor[0] != '\0' || l->known->vendor_from_host == NULL)
+        return p->vendor;
+    return arena_dup(&l->scratch, l->known->vendor_from_host(bytes_of(p->url.host))).p;
+}
+
 bool loader_is_name(struct bytes name)
 {
     for (size_t i = 0; i < name.n; i++) {

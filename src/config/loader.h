@@ -18,7 +18,8 @@ struct loader {
     const struct node **price_nodes;    /* entries of `prices` … */
     struct price *prices;               /* … and their rates */
     bool *price_is_used;
-    struct price_book *book; /* of `price_file`; NULL = none */
+    struct price_book *book;          /* of `price_file`; NULL = none */
+    const struct abort_table *aborts; /* the built-in one, once it was asked for */
     size_t n_prices;
 };
 
@@ -30,6 +31,9 @@ const char *loader_path(struct loader *l, const char *path);
 bool loader_is_name(struct bytes name);
 /* "did you mean" among the providers of the file. */
 const char *loader_provider_hint(struct loader *l, struct bytes name);
+
+/* The vendor as configured, else by the host, else "". In the scratch arena or the snapshot's. */
+const char *loader_vendor(struct loader *l, const struct provider_conf *p);
 
 /* The sections; each fills its part of l->config. */
 void provider_load(struct loader *l);

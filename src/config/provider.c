@@ -213,6 +213,16 @@ static void read_ca(struct loader *l, struct provider_conf *p, const struct prov
     arena_fini(&reading);
 }
 
+static void read_aborts(struct loader *l, struct provider_conf *p, uint32_t configured)
+{
+    if (l->aborts == NULL)
+        l->aborts = abort_table_builtin(&l->scratch);
+    for (unsigned when = 0; when < ABORT_N_WHENS; when++)
+        p->aborts[when] = configured == 0
+                              ? abort_find(l->aborts, loader_vendor(l, p), p->dialect, (enum abort_when)when)
+                              : (struct abort_billing){(enum abort_rule)(configured - 1), ABORT_CONFIGURED};
+}
+
 static void read_provider(struct loader *l, struct provider_conf *p, const struct node *map)
 {
     struct provider_values v = {0};
@@ -235,6 +245,7 @@ static void read_provider(struct loader *l, struct provider_conf *p, const struc
     read_models(l, p, v.models);
     read_headers(l, p, v.headers);
     read_ca(l, p, &v, map);
+    read_aborts(l, p, v.abort_billing);
     advice_provider(l, p, map);
 }
 

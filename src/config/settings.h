@@ -76,6 +76,7 @@ struct key_values {
 };
 struct provider_values {
     const char *dialect, *base_url, *vendor, *ca_file;
+    uint32_t abort_billing; /* 0 = as the table says, else an enum abort_rule + 1 */
     const struct node *api_key, *api_key_file, *models, *headers, *unbuilt;
 };
 struct route_values {

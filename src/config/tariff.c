@@ -78,9 +78,7 @@ const struct price *tariff_find(struct loader *l, const struct provider_conf *p,
         own = find_own(l, bytes_of(model));
     if (own != NULL)
         return own;
-    const char *vendor = p->vendor;
-    if (vendor[0] == '\0' && l->known->vendor_from_host != NULL)
-        vendor = arena_dup(&l->scratch, l->known->vendor_from_host(bytes_of(p->url.host))).p;
+    const char *vendor = loader_vendor(l, p);
     const struct price *book = NULL;
     if (l->book != NULL)
         book = price_find(l->book, p->name, vendor, model, l->known->wall_ms);

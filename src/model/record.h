@@ -29,7 +29,9 @@ struct attempt_record {
     int64_t waste_nusd;        /* what of it the client never saw */
     int64_t retry_after_ms;    /* provider's hint; -1 = none */
     char provider_request_id[64];
-    char decision[128]; /* why the next step was taken, in words */
+    const char *abort_words; /* how it is billed although no whole answer came; NULL = nothing was to be decided. Ends
+                                up behind the decision. Static */
+    char decision[160];      /* why the next step was taken, in words */
 };
 
 struct request_record {

@@ -96,6 +96,8 @@ void trail_close(struct relay *r, enum outcome o, const struct failure *failure,
 void trail_decide(struct relay *r, const char *step, const struct failure *f);
 /* More words behind the decision of entry n. */
 void trail_note(struct relay *r, uint16_t n, const char *words);
+/* At the end: how what was broken off is billed, behind its decision. */
+void trail_tell_billing(struct relay *r);
 /* An attempt that could not even be written becomes a skip. */
 void trail_unstart(struct relay *r, const char *why);
 

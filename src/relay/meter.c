@@ -1,6 +1,10 @@
 /* Three cases. Reported: the provider told, and the answer ended well. Unbilled: nothing was written, or a 4xx or 5xx
- * came instead of a generation. Estimated: everything else, from what was reported before the cut and four bytes a
- * token. An unbilled attempt costs 0 even where no price is known: no price times no tokens is known. */
+ * came instead of a generation. Estimated: everything else, from what was reported before the end and four bytes a
+ * token. An unbilled attempt costs 0 even where no price is known: no price times no tokens is known.
+ *
+ * What is billed of an answer that was broken off is the provider's own rule (price/abort.h). It asks who broke it off:
+ * we, by a budget, a deadline, a lost race, a client that left or our own stop; or the provider, before its first
+ * token. What the provider broke off later is billed as far as it came. */
 #include "relay/meter.h"
 
 #include "plan/candidate.h"
@@ -24,13 +28,68 @@ static void clear_unknown(struct usage *u)
         *members[i] = *members[i] < 0 ? 0 : *members[i];
 }
 
-static void estimate(struct usage *u, const struct attempt *a, const struct call *call)
+static bool is_cut_by_us(enum outcome o)
+{
+    switch (o) {
+    case OUTCOME_TTFT_TIMEOUT:
+    case OUTCOME_TOTAL_TIMEOUT:
+    case OUTCOME_IDLE_TIMEOUT:
+    case OUTCOME_DEADLINE:
+    case OUTCOME_CLIENT_CANCELLED:
+    case OUTCOME_HEDGE_LOST:
+    case OUTCOME_DRAINED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* NULL = it is nobody's to decide: billed as far as it came. */
+static const struct abort_billing *rule_of(const struct attempt *a)
+{
+    const struct abort_billing *rules = a->link->provider->aborts;
+    enum outcome o = a->record->outcome;
+    bool is_broken_stream = o == OUTCOME_PROTOCOL_ERROR && attempt_has_token(a); /* we close what we cannot read */
+    if (is_cut_by_us(o) || is_broken_stream)
+        return &rules[a->is_stream ? ABORT_STREAM : ABORT_WHOLE];
+    return o != OUTCOME_OK && !attempt_has_token(a) ? &rules[ABORT_FAILED] : NULL;
+}
+
+static int64_t more(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Of an answer that was generated to its end: as much as the call allows. 0 = not known. */
+static int64_t whole_output(const struct attempt *a, const struct call *call)
+{
+    int64_t most = call->max_tokens, n = call->n > 1 ? call->n : 1, all;
+    if (a->link->max_output > 0 && most > a->link->max_output)
+        most = a->link->max_output;
+    if (most <= 0)
+        return 0;
+    return __builtin_mul_overflow(most, n, &all) ? INT64_MAX : all;
+}
+
+static void estimate(struct usage *u, const struct attempt *a, const struct call *call,
+                     const struct abort_billing *rule)
 {
     if (usage_prompt(u) == 0 && u->input < 0)
         u->input = candidate_prompt_tokens(call);
-    int64_t seen = (int64_t)((a->text_bytes + 3) / 4);
-    if (u->output < seen)
-        u->output = seen;
+    if (rule != NULL && rule->rule == ABORT_INPUT) {
+        u->output = u->reasoning = 0;
+        return;
+    }
+    u->output = more(u->output, (int64_t)((a->text_bytes + 3) / 4));
+    if (rule != NULL && rule->rule == ABORT_RUNS_ON)
+        u->output = more(u->output, whole_output(a, call));
+}
+
+static void set_unbilled(struct attempt_record *rec)
+{
+    rec->tokens_from = TOKENS_UNBILLED;
+    rec->tokens = (struct usage){0};
+    rec->cost_nusd = rec->waste_nusd = 0;
 }
 
 void meter_close(struct attempt *a, const struct call *call, const struct failure *failure)
@@ -40,15 +99,20 @@ void meter_close(struct attempt *a, const struct call *call, const struct failur
     rec->tokens = a->usage;
     rec->price_version = price ? price->version : NULL;
     if (is_unbilled(a, failure)) {
-        rec->tokens_from = TOKENS_UNBILLED;
-        rec->tokens = (struct usage){0};
-        rec->cost_nusd = rec->waste_nusd = 0;
+        set_unbilled(rec);
+        return;
+    }
+    const struct abort_billing *rule = rule_of(a);
+    if (rule != NULL)
+        rec->abort_words = abort_words(*rule);
+    if (rule != NULL && rule->rule == ABORT_NOTHING) {
+        set_unbilled(rec);
         return;
     }
     rec->tokens_from = TOKENS_REPORTED;
     if (rec->outcome != OUTCOME_OK || a->usage.input < 0 || a->usage.output < 0) {
         rec->tokens_from = TOKENS_ESTIMATED;
-        estimate(&rec->tokens, a, call);
+        estimate(&rec->tokens, a, call, rule);
     }
     clear_unknown(&rec->tokens);
     rec->cost_nusd = price ? price_cost(price, &rec->tokens) : NUSD_UNKNOWN;

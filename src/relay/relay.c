@@ -58,6 +58,7 @@ static void finish(struct relay *r, enum outcome o, uint64_t now)
     r->record.outcome = o;
     r->record.total_us = (int64_t)(now - r->start.now_us);
     meter_sum(&r->record);
+    trail_tell_billing(r);
     budget_settle(r);
     if (r->start.route->hedge.is_on && r->env.hedges != NULL)
         hedge_settle(r->env.hedges, r->start.route, &r->record, now);

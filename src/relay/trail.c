@@ -101,6 +101,13 @@ void trail_note(struct relay *r, uint16_t n, const char *words)
     }
 }
 
+void trail_tell_billing(struct relay *r)
+{
+    for (uint16_t i = 0; i < r->record.n_attempts; i++)
+        if (r->record.attempts[i].abort_words != NULL)
+            trail_note(r, r->record.attempts[i].n, r->record.attempts[i].abort_words);
+}
+
 void trail_unstart(struct relay *r, const char *why)
 {
     struct attempt_record *rec = r->now.record;

@@ -336,6 +336,32 @@ static void whole_provider(void **state)
     loading_fini(&l);
 }
 
+/* The vendor as configured, else by the host; the operator's own word goes before both. */
+static void abort_billing(void **state)
+{
+    struct loading l =
+        load_text("providers:\n"
+                  "  a: {dialect: openai, base_url: 'http://api.together.xyz/v1'}\n"
+                  "  b: {dialect: openai, base_url: 'http://b/v1'}\n"
+                  "  c: {dialect: openai, base_url: 'http://c/v1', vendor: together}\n"
+                  "  d: {dialect: openai, base_url: 'http://api.together.xyz/v1', abort_billing: runs_on}\n"
+                  "  e: {dialect: openai, base_url: 'http://e/v1', abort_billing: nothing}\n"
+                  "routes: [{model: cheap, order: [a, b, c, d, e]}]\n");
+    assert_int_equal(l.err, ERR_OK);
+    const struct provider_conf *p = l.c->providers;
+    assert_int_equal(p[0].aborts[ABORT_STREAM].certainty, ABORT_OBSERVED);
+    assert_int_equal(p[0].aborts[ABORT_WHOLE].rule, ABORT_RUNS_ON);
+    assert_int_equal(p[1].aborts[ABORT_STREAM].rule, ABORT_INPUT_AND_GENERATED);
+    assert_int_equal(p[1].aborts[ABORT_STREAM].certainty, ABORT_ASSUMED);
+    assert_int_equal(p[2].aborts[ABORT_STREAM].certainty, ABORT_OBSERVED);
+    for (int when = 0; when < ABORT_N_WHENS; when++) {
+        assert_int_equal(p[3].aborts[when].rule, ABORT_RUNS_ON);
+        assert_int_equal(p[4].aborts[when].rule, ABORT_NOTHING);
+        assert_int_equal(p[4].aborts[when].certainty, ABORT_CONFIGURED);
+    }
+    loading_fini(&l);
+}
+
 /* What a variable holds is a value: not YAML, and not searched again. */
 static void variables_are_not_read_again(void **state)
 {
@@ -458,6 +484,7 @@ int main(void)
         cmocka_unit_test(scalars_by_the_table),
         cmocka_unit_test(whole_link),
         cmocka_unit_test(whole_provider),
+        cmocka_unit_test(abort_billing),
         cmocka_unit_test(variables_are_not_read_again),
         cmocka_unit_test(listeners_and_keys),
         cmocka_unit_test(prices_in_order),

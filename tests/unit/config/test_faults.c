@@ -170,6 +170,9 @@ static void providers(void **state)
     expect_fault("providers: {a: {}}\n" ROUTE, "provider a has no \"dialect\"");
     expect_fault("providers: {a: {dialect: openai}}\n" ROUTE, "provider a has no \"base_url\"");
     expect_fault("providers: {\"a b\": {dialect: openai, base_url: 'http://h'}}\n" ROUTE, "is not a provider's name");
+    expect_fault(PROVIDER("abort_billing: run_on"),
+                 "expected vendor or input_and_generated or input or runs_on or nothing");
+    expect_fault(PROVIDER("abort_billing: [input]"), "\"abort_billing\"");
     expect_fault(PROVIDER("vendor: togther"), "did you mean \"together\"?");
     expect_fault(PROVIDER("api_key: a, api_key_file: b"), "exclude each other");
     expect_fault(PROVIDER("api_key: ''"), "\"api_key\" of a is empty");

@@ -1,0 +1,232 @@
+/* What an attempt consumed, by how it ended: each rule of a provider, each outcome. */
+#include "unit.h"
+
+#include "relay/meter.h"
+
+static struct provider_conf provider;
+static struct link_conf link;
+static struct price price;
+static struct call call;
+static struct attempt_record record;
+static struct attempt a;
+
+static int setup(void **state)
+{
+    provider = (struct provider_conf){.name = "p"};
+    price = (struct price){1000, 10000, -1, -1, -1, "v1", "", NULL};
+    link = (struct link_conf){.provider = &provider, .model = "m", .price = &price};
+    call = (struct call){.is_stream = true, .max_tokens = 500, .n = 1, .prompt_bytes = 400};
+    return 0;
+}
+
+static void all_rules(enum abort_rule rule)
+{
+    for (int when = 0; when < ABORT_N_WHENS; when++)
+        provider.aborts[when] = (struct abort_billing){rule, ABORT_CONFIGURED};
+}
+
+/* An attempt that was sent; text_bytes > 0: its first token came, too. */
+static void begin(uint64_t text_bytes)
+{
+    record = (struct attempt_record){.n = 1, .provider = "p", .model = "m"};
+    attempt_init(&a, &link, &record, 1000, 0);
+    attempt_move(&a, ATTEMPT_CONNECTED);
+    a.is_stream = true;
+    a.is_sent = true;
+    if (text_bytes > 0)
+        attempt_move(&a, ATTEMPT_FLOWING);
+    a.text_bytes = text_bytes;
+}
+
+static void ends(enum outcome o, const struct failure *f)
+{
+    record.outcome = o;
+    meter_close(&a, &call, f);
+}
+
+static void told(enum tokens_from from, int64_t input, int64_t output)
+{
+    assert_string_equal(tokens_from_word(record.tokens_from), tokens_from_word(from));
+    assert_int_equal(record.tokens.input, input);
+    assert_int_equal(record.tokens.output, output);
+    assert_int_equal(record.cost_nusd, input + 10 * output);
+    assert_int_equal(record.waste_nusd, record.cost_nusd);
+}
+
+static const enum outcome ours[] = {OUTCOME_TTFT_TIMEOUT,    OUTCOME_TOTAL_TIMEOUT, OUTCOME_IDLE_TIMEOUT,
+                                    OUTCOME_DEADLINE,        OUTCOME_HEDGE_LOST,    OUTCOME_DRAINED,
+                                    OUTCOME_CLIENT_CANCELLED};
+
+/* Whoever of us cut it, the rule is the same: before a token, and after some. */
+static void cut_by_us(void **state)
+{
+    static const struct {
+        enum abort_rule rule;
+        enum tokens_from from;
+        int64_t input, output_before, output_after;
+        const char *words;
+    } cases[] = {
+        {ABORT_INPUT, TOKENS_ESTIMATED, 100, 0, 0, "billed for input alone (configured)"},
+        {ABORT_INPUT_AND_GENERATED, TOKENS_ESTIMATED, 100, 0, 10, "billed for input and output so far (configured)"},
+        {ABORT_RUNS_ON, TOKENS_ESTIMATED, 100, 500, 500, "billed as if it ran on to its end (configured)"},
+        {ABORT_NOTHING, TOKENS_UNBILLED, 0, 0, 0, "not billed, being broken off (configured)"},
+    };
+    for (size_t i = 0; i < RM_COUNTOF(cases); i++) {
+        all_rules(cases[i].rule);
+        for (size_t k = 0; k < RM_COUNTOF(ours); k++) {
+            begin(0);
+            ends(ours[k], NULL);
+            told(cases[i].from, cases[i].input, cases[i].output_before);
+            assert_string_equal(record.abort_words, cases[i].words);
+            begin(40);
+            ends(ours[k], NULL);
+            told(cases[i].from, cases[i].input, cases[i].output_after);
+        }
+    }
+}
+
+/* A stream, an answer that was to come whole, and one that the provider broke off have a rule each. */
+static void by_how_it_ended(void **state)
+{
+    struct failure f;
+    provider.aborts[ABORT_STREAM] = (struct abort_billing){ABORT_INPUT, ABORT_OBSERVED};
+    provider.aborts[ABORT_WHOLE] = (struct abort_billing){ABORT_RUNS_ON, ABORT_OBSERVED};
+    provider.aborts[ABORT_FAILED] = (struct abort_billing){ABORT_NOTHING, ABORT_DOCUMENTED};
+    begin(0);
+    a.is_stream = false;
+    ends(OUTCOME_TOTAL_TIMEOUT, NULL);
+    told(TOKENS_ESTIMATED, 100, 500);
+    begin(0);
+    ends(OUTCOME_TTFT_TIMEOUT, NULL);
+    told(TOKENS_ESTIMATED, 100, 0);
+    begin(0);
+    failure_make(&f, OUTCOME_SERVER_ERROR, "told");
+    f.in_stream = true;
+    ends(OUTCOME_SERVER_ERROR, &f);
+    told(TOKENS_UNBILLED, 0, 0);
+    assert_string_equal(record.abort_words, "not billed, being broken off (documented)");
+    begin(0);
+    ends(OUTCOME_STREAM_ERROR, NULL);
+    told(TOKENS_UNBILLED, 0, 0);
+}
+
+/* What the provider broke off after tokens came is billed as far as it came; what we cannot read we cut. */
+static void broken_off_later(void **state)
+{
+    all_rules(ABORT_NOTHING);
+    begin(40);
+    ends(OUTCOME_STREAM_ERROR, NULL);
+    told(TOKENS_ESTIMATED, 100, 10);
+    assert_null(record.abort_words);
+    begin(40);
+    ends(OUTCOME_PROTOCOL_ERROR, NULL);
+    told(TOKENS_UNBILLED, 0, 0);
+    assert_non_null(record.abort_words);
+}
+
+/* No rule is asked where there is nothing to decide. */
+static void nothing_to_decide(void **state)
+{
+    struct failure f;
+    all_rules(ABORT_RUNS_ON);
+    begin(0);
+    failure_make(&f, OUTCOME_OVERLOADED, "told");
+    f.status = 503;
+    ends(OUTCOME_OVERLOADED, &f);
+    told(TOKENS_UNBILLED, 0, 0);
+    assert_null(record.abort_words);
+    begin(0);
+    a.is_sent = false;
+    ends(OUTCOME_CLIENT_CANCELLED, NULL);
+    told(TOKENS_UNBILLED, 0, 0);
+    assert_null(record.abort_words);
+    begin(40);
+    a.usage = (struct usage){90, -1, -1, -1, 12, -1};
+    ends(OUTCOME_OK, NULL);
+    told(TOKENS_REPORTED, 90, 12);
+    assert_null(record.abort_words);
+    begin(41); /* well ended, and no report: not broken off, as far as it came */
+    ends(OUTCOME_OK, NULL);
+    told(TOKENS_ESTIMATED, 100, 11);
+    assert_null(record.abort_words);
+}
+
+/* What was reported before the end is kept, and is the least. */
+static void reported_so_far(void **state)
+{
+    all_rules(ABORT_INPUT_AND_GENERATED);
+    begin(40);
+    a.usage = (struct usage){7, 3, 2, 1, 25, 5};
+    ends(OUTCOME_CLIENT_CANCELLED, NULL);
+    assert_int_equal(record.tokens_from, TOKENS_ESTIMATED);
+    assert_int_equal(record.tokens.input, 7);
+    assert_int_equal(record.tokens.cache_read, 3);
+    assert_int_equal(record.tokens.output, 25);
+    assert_int_equal(record.tokens.reasoning, 5);
+    all_rules(ABORT_INPUT);
+    begin(40);
+    a.usage = (struct usage){7, 3, -1, -1, 25, 5};
+    ends(OUTCOME_CLIENT_CANCELLED, NULL);
+    assert_int_equal(record.tokens.input, 7);
+    assert_int_equal(record.tokens.output, 0);
+    assert_int_equal(record.tokens.reasoning, 0);
+    all_rules(ABORT_NOTHING);
+    begin(0);
+    a.usage = (struct usage){7, -1, -1, -1, 1, -1};
+    ends(OUTCOME_TTFT_TIMEOUT, NULL);
+    told(TOKENS_UNBILLED, 0, 0);
+}
+
+/* How far a generation runs on: as far as the call and the model allow, for each choice, and never less than came. */
+static void how_far_it_runs_on(void **state)
+{
+    all_rules(ABORT_RUNS_ON);
+    begin(0);
+    link.max_output = 200;
+    ends(OUTCOME_TTFT_TIMEOUT, NULL);
+    told(TOKENS_ESTIMATED, 100, 200);
+    begin(0);
+    call.n = 3;
+    ends(OUTCOME_TTFT_TIMEOUT, NULL);
+    told(TOKENS_ESTIMATED, 100, 600);
+    begin(4000);
+    ends(OUTCOME_CLIENT_CANCELLED, NULL);
+    told(TOKENS_ESTIMATED, 100, 1000);
+    begin(40);
+    call.max_tokens = -1; /* nobody says */
+    ends(OUTCOME_CLIENT_CANCELLED, NULL);
+    told(TOKENS_ESTIMATED, 100, 10);
+    begin(0);
+    call.max_tokens = call.n = INT64_MAX;
+    link.max_output = 0;
+    link.price = NULL;
+    ends(OUTCOME_DEADLINE, NULL);
+    assert_int_equal(record.tokens.output, INT64_MAX);
+    assert_int_equal(record.cost_nusd, NUSD_UNKNOWN);
+}
+
+/* Without a price an unbilled attempt is known to cost nothing, a billed one is not known. */
+static void without_a_price(void **state)
+{
+    link.price = NULL;
+    all_rules(ABORT_NOTHING);
+    begin(0);
+    ends(OUTCOME_TTFT_TIMEOUT, NULL);
+    assert_int_equal(record.cost_nusd, 0);
+    all_rules(ABORT_INPUT);
+    begin(0);
+    ends(OUTCOME_TTFT_TIMEOUT, NULL);
+    assert_int_equal(record.cost_nusd, NUSD_UNKNOWN);
+    assert_int_equal(record.waste_nusd, NUSD_UNKNOWN);
+}
+
+#define TEST(f) cmocka_unit_test_setup(f, setup)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(cut_by_us),       TEST(by_how_it_ended),    TEST(broken_off_later), TEST(nothing_to_decide),
+        TEST(reported_so_far), TEST(how_far_it_runs_on), TEST(without_a_price),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
