@@ -30,9 +30,17 @@ static bool is_retry_told(const struct failure *f)
     return f->class == FAILURE_FAULT || f->class == FAILURE_OVERLOAD || f->class == FAILURE_RATE;
 }
 
+static struct relay_answer *new_answer(struct relay *r)
+{
+    if (!r->answer)
+        r->answer = ARENA_NEW(r->arena, struct relay_answer);
+    return r->answer;
+}
+
 enum outcome answer_failure(struct relay *r, const struct failure *f, const struct link_conf *link, uint64_t now_us)
 {
-    r->answer = (struct relay_answer){.status = verdict_status(f),
+    struct relay_answer *a = new_answer(r);
+    *a = (struct relay_answer){.status = verdict_status(f),
                                       .failure = *f,
                                       .provider = link ? link->provider->name : NULL,
                                       .retry_after_ms = -1,
@@ -41,8 +49,8 @@ enum outcome answer_failure(struct relay *r, const struct failure *f, const stru
         uint64_t us = soonest_us(r, now_us);
         if (f->retry_after_ms >= 0)
             us = (uint64_t)f->retry_after_ms * 1000;
-        r->answer.retry_after_ms = us == UINT64_MAX ? -1 : seconds_ms(us);
-        r->answer.no_retry = us > SOON_US;
+        a->retry_after_ms = us == UINT64_MAX ? -1 : seconds_ms(us);
+        a->no_retry = us > SOON_US;
     }
     return f->outcome;
 }
@@ -50,12 +58,12 @@ enum outcome answer_failure(struct relay *r, const struct failure *f, const stru
 static enum outcome answer_all_red(struct relay *r, uint64_t now_us)
 {
     uint64_t us = soonest_us(r, now_us);
-    r->answer =
-        (struct relay_answer){.status = 503, .is_all_red = true, .retry_after_ms = -1, .no_retry = us > SOON_US};
-    failure_make(&r->answer.failure, OUTCOME_ALL_UNAVAILABLE, "no provider of this route could answer");
-    r->answer.failure.class = FAILURE_OVERLOAD;
+    struct relay_answer *a = new_answer(r);
+    *a = (struct relay_answer){.status = 503, .is_all_red = true, .retry_after_ms = -1, .no_retry = us > SOON_US};
+    failure_make(&a->failure, OUTCOME_ALL_UNAVAILABLE, "no provider of this route could answer");
+    a->failure.class = FAILURE_OVERLOAD;
     if (us != UINT64_MAX)
-        r->answer.retry_after_ms = seconds_ms(us);
+        a->retry_after_ms = seconds_ms(us);
     return OUTCOME_ALL_UNAVAILABLE;
 }
 
@@ -77,12 +85,12 @@ static enum outcome answer_nobody(struct relay *r, uint64_t now_us)
 enum outcome answer_exhausted(struct relay *r, uint64_t now_us)
 {
     if (r->resume.is_going_on) /* never what somebody said who was to go on */
-        return answer_failure(r, &r->resume.broke, r->resume.broke_link, now_us);
+        return answer_failure(r, r->resume.broke, r->resume.broke_link, now_us);
     size_t n = next_n_candidates(r);
     if (n == 0)
-        return r->has_last ? answer_failure(r, &r->last, r->last_link, now_us) : answer_nobody(r, now_us);
-    if (r->has_last && (n == 1 || (r->context_failed == r->last_link && r->is_larger_known)))
-        return answer_failure(r, &r->last, r->last_link, now_us);
+        return r->last ? answer_failure(r, r->last, r->last_link, now_us) : answer_nobody(r, now_us);
+    if (r->last && (n == 1 || (r->context_failed == r->last_link && r->is_larger_known)))
+        return answer_failure(r, r->last, r->last_link, now_us);
     return answer_all_red(r, now_us);
 }
 
@@ -91,6 +99,6 @@ enum outcome answer_drained(struct relay *r)
     struct failure f;
     failure_make(&f, OUTCOME_DRAINED, "the gateway is stopping");
     f.class = FAILURE_OVERLOAD;
-    r->answer = (struct relay_answer){.status = 503, .failure = f, .retry_after_ms = 1000};
+    *new_answer(r) = (struct relay_answer){.status = 503, .failure = f, .retry_after_ms = 1000};
     return OUTCOME_DRAINED;
 }

@@ -26,7 +26,7 @@ struct resume {
     bool is_refused;      /* the link that is tried takes no prefilled answer */
     uint64_t n_told;      /* bytes of text that the client has */
     enum resume_way way;  /* of the attempt that is out */
-    struct failure broke; /* what the client is told if nobody can go on */
+    struct failure *broke; /* what the client is told if nobody can go on */
     const struct link_conf *broke_link;
 };
 
@@ -72,15 +72,14 @@ struct relay {
 
     bool is_later;      /* an earlier link failed for its own reasons */
     uint64_t n_ignored; /* events of attempts that were over */
-    bool has_last;
-    struct failure last; /* the last failure */
+    struct failure *last; /* the last failure; NULL = none. In the arena, as what follows: most requests have none */
     const struct link_conf *last_link;
     const struct link_conf *context_failed; /* its context was too short: only larger windows from here */
     bool is_larger_known;                   /* … and they must be known to be larger */
 
     struct resume resume;
 
-    struct relay_answer answer;
+    struct relay_answer *answer;
     struct request_record record;
     size_t cap_attempts;
     struct relay_actions *out;

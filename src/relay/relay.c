@@ -70,7 +70,7 @@ static void finish(struct relay *r, enum outcome o, uint64_t now)
 /* r->answer is told, where the client can still see it. */
 static void finish_failed(struct relay *r, enum outcome o, uint64_t now)
 {
-    relay_act(r, r->is_head_sent ? ACT_ERROR_IN_STREAM : ACT_ANSWER)->answer = &r->answer;
+    relay_act(r, r->is_head_sent ? ACT_ERROR_IN_STREAM : ACT_ANSWER)->answer = r->answer;
     finish(r, o, now);
 }
 
@@ -128,10 +128,17 @@ static struct verdict judge(struct relay *r, const struct failure *f, uint64_t p
     return v;
 }
 
+static void keep_failure(struct relay *r, const struct failure *f)
+{
+    if (!r->last)
+        r->last = ARENA_NEW(r->arena, struct failure);
+    if (r->last != f)
+        *r->last = *f;
+}
+
 static void remember(struct relay *r, const struct verdict *v, const struct failure *f)
 {
-    r->has_last = true;
-    r->last = *f;
+    keep_failure(r, f);
     r->last_link = r->now.link;
     r->has_link_failed |= v->is_own_fault;
     if (f->outcome == OUTCOME_CONTEXT_LENGTH && v->step == STEP_NEXT) {
@@ -229,11 +236,10 @@ static void on_deadline(struct relay *r, uint64_t now)
         trail_decide(r, "deadline", NULL);
         remember(r, &v, &f);
         health_fail(r, &v, &f, now);
-    } else if (r->has_last) {
+    } else if (r->last) {
         health_pay(r, now);
     } else {
-        r->has_last = true;
-        r->last = f;
+        keep_failure(r, &f);
     }
     finish_failed(r, answer_exhausted(r, now), now);
 }
@@ -276,7 +282,7 @@ static void on_wait_over(struct relay *r, uint64_t now)
     if (next_after_wait(r, now))
         return;
     health_pay(r, now);
-    move_on(r, &r->last, now);
+    move_on(r, r->last, now);
 }
 
 static void on_late_beside(struct relay *r, uint64_t now)

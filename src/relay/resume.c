@@ -43,7 +43,8 @@ bool resume_can(const struct relay *r, const struct verdict *v)
 void resume_begin(struct relay *r, const struct failure *f, uint64_t now_us)
 {
     r->resume.is_going_on = true;
-    r->resume.broke = *f;
+    r->resume.broke = ARENA_NEW(r->arena, struct failure);
+    *r->resume.broke = *f;
     r->resume.broke_link = r->now.link;
     r->deadline_us = now_us + (uint64_t)r->start.route->deadline_ms * 1000;
     if (r->start.route->heartbeat_ms != 0)

@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 
+enum { ATTEMPTS_AT_FIRST = 2 };
+
 static const char *text_of(struct arena *a, struct bytes b)
 {
     return arena_dup(a, b).p;
@@ -14,7 +16,7 @@ static const char *text_of(struct arena *a, struct bytes b)
 void trail_init(struct relay *r)
 {
     const struct relay_start *s = &r->start;
-    r->cap_attempts = 2 * r->n_chain + s->route->max_attempts + 1;
+    r->cap_attempts = ATTEMPTS_AT_FIRST;
     r->record = (struct request_record){
         .id = s->id,
         .started_wall_ms = s->started_wall_ms,
@@ -36,9 +38,24 @@ void trail_init(struct relay *r)
     };
 }
 
+/* Most trails are short, and a long stream holds its own: so it grows, and who points into it follows. */
+static void grow(struct relay *r)
+{
+    struct attempt_record *from = r->record.attempts;
+    RM_ASSERT(r->cap_attempts < (size_t)2 * (2 * r->n_chain + r->start.route->max_attempts + 1));
+    r->record.attempts = ARENA_ARRAY(r->arena, struct attempt_record, 2 * r->cap_attempts);
+    memcpy(r->record.attempts, from, r->cap_attempts * sizeof *from);
+    r->cap_attempts *= 2;
+    if (r->now.record)
+        r->now.record = &r->record.attempts[r->now.record - from];
+    if (r->beside.now.record)
+        r->beside.now.record = &r->record.attempts[r->beside.now.record - from];
+}
+
 struct attempt_record *trail_add(struct relay *r, size_t place)
 {
-    RM_ASSERT(r->record.n_attempts < r->cap_attempts);
+    if (r->record.n_attempts == r->cap_attempts)
+        grow(r);
     const struct link_conf *link = r->chain[place];
     struct attempt_record *rec = &r->record.attempts[r->record.n_attempts++];
     *rec = (struct attempt_record){.n = r->record.n_attempts,
