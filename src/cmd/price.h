@@ -9,6 +9,8 @@
 int price_article(bool is_json);
 /* `ringmain price import`; argv[0] is "import". */
 int price_import(int argc, char **argv);
+/* `ringmain price budget`; argv[0] is "budget". */
+int price_budget(int argc, char **argv);
 /* What resilience costs on a route of the configuration. */
 struct chain_options;
 int price_chain(const struct chain_options *o);

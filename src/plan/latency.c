@@ -246,7 +246,7 @@ static double hung_share(const struct sketch_sum *sum, const struct survival *s,
     double n_silent = 0;
     for (unsigned i = sketch_bucket((uint64_t)(known_us * 1.35)); i < s->end && known_us > 0; i++)
         n_silent += sum->cut[i];
-    return n_silent >= SILENT_MIN ? s->after[s->end - 1] : 0;
+    return n_silent >= SILENT_MIN ? survival_end(s) : 0;
 }
 
 static void follow(struct track *t, const struct sketch_sum *sum, bool is_told)
@@ -316,6 +316,13 @@ uint64_t latency_budget_of(const struct auto_conf *conf, double n_answered, uint
 {
     *is_known = n_answered >= conf->min_samples && known_us != 0;
     return clamp(*is_known ? known_us : (uint64_t)conf->fallback_ms * 1000, conf);
+}
+
+uint64_t latency_budget_us(const struct survival *s, double n_answered, const struct auto_conf *conf)
+{
+    bool is_known;
+    uint64_t us = survival_quantile(s, upper(percentile(conf->percentile), n_answered) * (1 - survival_end(s)));
+    return latency_budget_of(conf, n_answered, us, &is_known);
 }
 
 /* ---- granting ---- */

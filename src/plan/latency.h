@@ -8,6 +8,7 @@
 #include "model/call.h"
 #include "model/record.h"
 #include "plan/registry.h"
+#include "plan/sketch.h"
 
 struct latency;      /* all cores */
 struct latency_core; /* one core's part: used on its loop only */
@@ -67,6 +68,10 @@ void latency_moved(struct latency_core *c, struct latency_key key);
  * that was seen). As fresh as the last merge on this core. */
 uint64_t latency_quantile_us(struct latency_core *c, struct latency_key key, unsigned permille, uint32_t min_samples,
                              uint64_t now_us);
+
+/* The budget that such a curve of n answers gives, what it ends at being taken for calls that never answer; within the
+ * bounds, and the fallback where they are too few. */
+uint64_t latency_budget_us(const struct survival *s, double n_answered, const struct auto_conf *conf);
 
 /* ---- for people; any thread ---- */
 

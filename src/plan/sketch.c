@@ -204,6 +204,11 @@ double survival_at(const struct survival *s, uint64_t us)
     return s->after[i < s->end ? i : s->end - 1];
 }
 
+double survival_end(const struct survival *s)
+{
+    return s->end > 0 ? s->after[s->end - 1] : 1;
+}
+
 uint64_t survival_quantile(const struct survival *s, double q)
 {
     for (unsigned i = 0; i < s->end; i++)

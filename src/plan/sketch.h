@@ -59,6 +59,8 @@ struct survival {
 void survival_of(const struct sketch_sum *sum, struct survival *out);
 /* Share longer than `us`; past the last sample what is left there. */
 double survival_at(const struct survival *s, uint64_t us);
+/* Share that is left at the end: never answered, as far as is known. 1 = nothing was answered. */
+double survival_end(const struct survival *s);
 /* The time that a share q (0 to 1) does not exceed; 0 = not known: it lies beyond all that was seen. */
 uint64_t survival_quantile(const struct survival *s, double q);
 

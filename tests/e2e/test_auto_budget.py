@@ -1,13 +1,17 @@
 """`ttft_budget_ms: auto` from outside: the gateway learns how long a provider takes, cuts what takes longer, only watches when
 it is told to, and knows it all again after a restart."""
 import json
+import math
+import random
 import re
+import sqlite3
 import subprocess
 import time
+import xml.etree.ElementTree
 
 import pytest
 
-from harness import BINARY, Gateway, Provider, Reply, good, provider_conf, wait_for
+from harness import BINARY, SLOW, Gateway, Provider, Reply, good, provider_conf, wait_for
 
 FALLBACK_MS, FLOOR_MS = 8000, 150
 AUTO = {"percentile": "p99", "min_ms": FLOOR_MS, "max_ms": 20000, "fallback_ms": FALLBACK_MS, "min_samples": 20}
@@ -180,3 +184,85 @@ def test_a_damaged_state_is_told_and_set_aside(world):
     assert link(g)["latency"] == []
     assert (g.dir / "ringmain.db.state.damaged").exists()
     learn(g, 2)
+
+
+# ---------------------------------------------------------------- ringmain price budget
+
+def budget(g, *more, code=0):
+    r = subprocess.run([BINARY, "price", "budget", "-c", str(g.path), *more], capture_output=True, text=True, timeout=60 * SLOW)
+    assert r.returncode == code, (r.stdout, r.stderr)
+    return r.stdout if code == 0 else r.stderr
+
+
+def remember(g, n=2000, hung=40, seed=7):
+    """Calls of another day, put into the ledger: lognormal times to the first token, a fiftieth cut at 8 s."""
+    rng = random.Random(seed)
+    took = [int(900_000 * math.exp(0.5 * rng.gauss(0, 1))) for _ in range(n)]
+    db = sqlite3.connect(g.dir / "ringmain.db")
+    for i, us in enumerate(took):
+        db.execute("INSERT INTO request (id, started_ms, route, outcome, provider, model, served_link, ttft_us, prompt_bytes, a_n, a_kind, a_link,"
+                   " a_provider, a_model, a_outcome, a_flags, a_start_us, a_ttft_us, a_total_us, a_input, a_output, a_cost_nusd) VALUES"
+                   " (?, 0, 'r', 'ok', 'a', 'm-a', 0, ?, 4000, 1, 0, 0, 'a', 'm-a', 'ok', 6, 100, ?, ?, 1000, 10, 2080000)",
+                   (i + 1, us + 100, us + 100, us + 5000))
+    for i in range(hung):
+        db.execute("INSERT INTO request (id, started_ms, route, outcome, prompt_bytes, n_attempts) VALUES (?, 0, 'r', 'ok', 4000, 1)", (n + i + 1,))
+        db.execute("INSERT INTO attempt (request_id, n, kind, link, provider, model, outcome, flags, start_us, total_us, input, cost_nusd) VALUES"
+                   " (?, 1, 0, 0, 'a', 'm-a', 'ttft_timeout', 2, 0, 8000000, 1000, 2000000)", (n + i + 1,))
+    db.commit()
+    db.close()
+    return sorted(took)
+
+
+def test_the_curve_of_a_budget(world, tmp_path):
+    g = world()
+    g.stop()
+    took = remember(g)
+    got = json.loads(budget(g, "--target", "a/m-a", "--json"))
+    assert (got["answered"], got["cut"], got["left"]) == (2000, 40, 0)
+    assert got["p50_us"] == pytest.approx(took[1000], rel=0.03) and got["p99_us"] == pytest.approx(took[1980], rel=0.05)
+    assert got["p99_us"] <= got["auto_us"] == got["in_force_us"] < 1.3 * got["p99_us"]
+    assert got["hung_ppm"] == pytest.approx(40 / 2040 * 1e6, rel=0.01)
+    assert got["cut_nusd"] == 2_000_000
+    points = got["points"]
+    for p in points:
+        n_false = sum(us > p["budget_us"] for us in took)
+        assert p["false_ppm"] == pytest.approx(n_false / len(took) * 1e6, abs=15000)
+        assert p["waste_nusd"] == pytest.approx(p["cut_ppm"] * 1000 * 2_000_000 / 1e6, abs=2000)
+        waits = sum(min(us, p["budget_us"]) + (us > p["budget_us"]) * got["next_us"] for us in took) + 40 * (p["budget_us"] + got["next_us"])
+        assert p["wait_us"] == pytest.approx(waits / 2040, rel=0.03)
+        assert p["total_nusd"] == pytest.approx(p["waste_nusd"] + p["wait_us"] * 10_000_000 / 1e3, rel=0.001)
+    assert min(points, key=lambda p: p["total_nusd"])["budget_us"] == got["cheapest_us"]
+    dear = json.loads(budget(g, "--target", "a/m-a", "--json", "--value-of-second", "1"))
+    none = json.loads(budget(g, "--target", "a/m-a", "--json", "--value-of-second", "0"))
+    assert dear["cheapest_us"] <= got["cheapest_us"] < none["cheapest_us"]
+
+
+def test_the_curve_in_the_terminal_and_as_a_picture(world, tmp_path):
+    g = world()
+    g.stop()
+    remember(g)
+    svg = tmp_path / "curve.svg"
+    text = budget(g, "--target", "a/m-a", "--svg", str(svg))
+    assert "2000 answers, 40 cut, 0 that left" in text
+    for mark in ("p99", "in force", "cheapest"):
+        assert text.count(f"{mark} ") >= 1 and "<- " in text
+    assert "\u2588" in text
+    root = xml.etree.ElementTree.fromstring(svg.read_text())
+    tags = [e.tag.split("}")[1] for e in root.iter()]
+    assert tags.count("polyline") == 3 and "script" not in tags
+    drawn = " ".join(e.text or "" for e in root.iter())
+    assert "cheapest" in drawn and "in force" in drawn and "a/m-a" in drawn
+
+
+@pytest.mark.parametrize("args,code,word", [
+    (["--target", "nothing"], 2, "PROVIDER/MODEL"), ([], 2, "usage"), (["--target", "a/m-a", "--size", "2k"], 2, "1k, 4k"),
+    (["--target", "a/m-a", "--value-of-second", "-1"], 2, "US dollars"), (["--target", "a/m-a", "--next-ms", "0"], 2, "next-ms"),
+    (["--target", "a/m-a", "--from-ledger", "tomorrow"], 1, "30m, 24h"), (["--target", "a/m-x"], 1, "holds 0 answers"),
+    (["--target", "a/m-a", "--effort", "high"], 1, "like that"), (["--target", "a/m-a", "--svg", "/nowhere/at/all.svg"], 1, "/nowhere"),
+    (["--target", "a/m-a", "more"], 2, "usage"), (["--target", "a/m-a", "--hang-share", "101%"], 2, "a share"),
+])
+def test_what_is_asked_wrongly(world, args, code, word):
+    g = world()
+    g.stop()
+    remember(g, 100, 2)
+    assert word in budget(g, *args, code=code)
