@@ -51,6 +51,19 @@ static void cast_providers(struct world *w)
     }
 }
 
+/* What each provider bills of what is broken off. By a chance of its own, so that the stories stay what they were. */
+static void cast_billing(struct world *w)
+{
+    struct rng rng = {.state = w->conf->seed ^ UINT64_C(0x62696c6c)};
+    for (size_t i = 0; i < WORLD_PROVIDERS; i++)
+        for (unsigned when = 0; when < ABORT_N_WHENS; when++)
+            w->providers[i].aborts[when] =
+                (struct abort_billing){(enum abort_rule)rng_below(&rng, ABORT_N_RULES), ABORT_CONFIGURED};
+    for (size_t i = 0; i < w->n_guests; i++)
+        if (chance(&rng, 50))
+            w->guests[i].call.max_tokens = 1 + (int64_t)rng_below(&rng, 4000);
+}
+
 static void cast_link(struct world *w, struct link_conf *l, size_t at)
 {
     struct rng *rng = &w->rng;
@@ -183,4 +196,5 @@ void cast_world(struct world *w)
         cast_guest(w, i, at_us);
         at_us += chance(&w->rng, 30) ? 0 : cast_span(&w->rng, 1500);
     }
+    cast_billing(w);
 }

@@ -3,6 +3,7 @@
  * else.
  *
  * Safety: an action is legal where it stands. Liveness: a failure needs an excuse. */
+#include "plan/candidate.h"
 #include "sim/inside.h"
 
 #define LAW(cond, text)              \
@@ -512,6 +513,36 @@ static int64_t plus(int64_t a, int64_t b)
     return a == NUSD_UNKNOWN || b == NUSD_UNKNOWN ? NUSD_UNKNOWN : a + b;
 }
 
+static bool is_cut_by_us(const struct attempt_record *a)
+{
+    static const enum outcome ours[] = {OUTCOME_TTFT_TIMEOUT,    OUTCOME_TOTAL_TIMEOUT, OUTCOME_IDLE_TIMEOUT,
+                                        OUTCOME_DEADLINE,        OUTCOME_HEDGE_LOST,    OUTCOME_DRAINED,
+                                        OUTCOME_CLIENT_CANCELLED};
+    for (size_t i = 0; i < RM_COUNTOF(ours); i++)
+        if (a->outcome == ours[i])
+            return true;
+    return false;
+}
+
+/* What we cut is billed by the provider's own rule, and the record says which. */
+static void judge_rule(struct world *w, struct guest *g, const struct attempt_record *a)
+{
+    const struct link_conf *link = &g->route->links[a->link];
+    enum abort_when when = candidate_is_stream(&g->call, g->route, link) ? ABORT_STREAM : ABORT_WHOLE;
+    struct abort_billing b = link->provider->aborts[when];
+    bool is_unbilled = a->tokens_from == TOKENS_UNBILLED;
+    LAW(a->abort_words == NULL || strstr(a->decision, a->abort_words) != NULL,
+        "the record does not say how what was broken off is billed");
+    LAW(a->abort_words == NULL || a->outcome != OUTCOME_OK, "a whole answer is billed as one that was broken off");
+    if (!is_cut_by_us(a))
+        return;
+    LAW(b.rule != ABORT_NOTHING || is_unbilled, "a cut attempt is billed where its provider bills nothing");
+    LAW(is_unbilled || a->abort_words == abort_words(b), "a cut attempt is not billed by its provider's rule");
+    LAW(is_unbilled || b.rule != ABORT_INPUT || a->tokens.output == 0, "output is billed where only input is");
+    LAW(is_unbilled || b.rule != ABORT_RUNS_ON || a->tokens.output >= g->call.max_tokens,
+        "a generation that runs on is billed for less than it may be");
+}
+
 static void judge_entry_cost(struct world *w, struct guest *g, const struct attempt_record *a)
 {
     const struct link_conf *link = &g->route->links[a->link];
@@ -523,6 +554,9 @@ static void judge_entry_cost(struct world *w, struct guest *g, const struct atte
     const struct usage *u = &a->tokens;
     LAW(u->input >= 0 && u->output >= 0 && u->cache_read >= 0 && u->cache_write_5m >= 0 && u->cache_write_1h >= 0,
         "tokens are left unknown");
+    LAW(!is_unbilled || usage_prompt(u) + u->output == 0, "an unbilled attempt has tokens");
+    LAW(a->tokens_from != TOKENS_REPORTED || a->outcome == OUTCOME_OK, "what was broken off passes as reported");
+    judge_rule(w, g, a);
 }
 
 static void judge_record(struct world *w, struct guest *g)

@@ -13,9 +13,10 @@ enum { EVENTS_MAX = 200000 };
 const char *sabotage_name(enum sabotage s)
 {
     static const char *const names[SABOTAGE_N] = {
-        "none",         "give_up_early", "forget_link", "double_commit", "early_commit",  "no_cancel",  "double_record",
-        "lose_record",  "retry_timeout", "late_cut",    "no_time",       "ignore_health", "wrong_sum",  "hide_waste",
-        "answer_after", "join_early",    "wrong_error", "no_resume",     "two_winners",   "early_hedge"};
+        "none",          "give_up_early", "forget_link",   "double_commit", "early_commit", "no_cancel",
+        "double_record", "lose_record",   "retry_timeout", "late_cut",      "no_time",      "ignore_health",
+        "wrong_sum",     "hide_waste",    "answer_after",  "join_early",    "wrong_error",  "no_resume",
+        "two_winners",   "early_hedge",   "wrong_rule"};
     RM_ASSERT((unsigned)s < SABOTAGE_N);
     return names[s];
 }
@@ -176,6 +177,17 @@ static bool spoil_start(struct world *w, struct guest *g, const struct relay_eve
     }
 }
 
+static bool add_output(struct request_record *rec)
+{
+    const char *words = abort_words((struct abort_billing){ABORT_INPUT, ABORT_CONFIGURED});
+    for (size_t i = 0; i < rec->n_attempts; i++)
+        if (rec->attempts[i].abort_words == words) {
+            rec->attempts[i].tokens.output = 7;
+            return true;
+        }
+    return false;
+}
+
 static bool spoil_record(struct world *w, struct guest *g, struct relay_actions *acts)
 {
     struct request_record *rec = (struct request_record *)relay_record(g->relay);
@@ -199,6 +211,8 @@ static bool spoil_record(struct world *w, struct guest *g, struct relay_actions 
             rec->attempts[i].waste_nusd = 0;
         rec->waste_nusd = 0;
         return true;
+    case SABOTAGE_WRONG_RULE:
+        return add_output(rec);
     default:
         return false;
     }

@@ -27,6 +27,7 @@ enum sabotage {
     SABOTAGE_NO_RESUME,     /* an answer that broke off is given up */
     SABOTAGE_TWO_WINNERS,   /* the attempt that lost to its hedge goes on */
     SABOTAGE_EARLY_HEDGE,   /* a hedge starts before it is due */
+    SABOTAGE_WRONG_RULE,    /* output is billed of a cut attempt whose provider bills none */
     SABOTAGE_N
 };
 const char *sabotage_name(enum sabotage s);
