@@ -38,12 +38,12 @@ static uint64_t get64(const _Atomic uint64_t *v)
 
 static uint32_t get32(const _Atomic uint32_t *v)
 {
-    return atomic_load_explicit(v, memory_order_relaxed);
+    return atomic_load_explicit(v, memory_order_acquire); /* a reader's last look at `turn` stays the last */
 }
 
 static void set32(_Atomic uint32_t *v, uint32_t to)
 {
-    atomic_store_explicit(v, to, memory_order_relaxed);
+    atomic_store_explicit(v, to, memory_order_release); /* who sees it sees the turn that it belongs to */
 }
 
 unsigned sketch_bucket(uint64_t us)
@@ -91,8 +91,7 @@ static void shift_all(struct sketch *s, uint64_t by)
 /* Everything between these two is seen by a reader as a whole or not at all. */
 static void begin_turn(struct sketch *s)
 {
-    set32(&s->turn, get32(&s->turn) + 1);
-    atomic_thread_fence(memory_order_release);
+    (void)atomic_exchange_explicit(&s->turn, get32(&s->turn) + 1, memory_order_acq_rel);
 }
 
 static void end_turn(struct sketch *s)
@@ -146,7 +145,6 @@ bool sketch_add(const struct sketch *s, uint64_t now_us, struct sketch_sum *sum)
         answered[i] = get32(&s->answered[i]);
         cut[i] = get32(&s->cut[i]);
     }
-    atomic_thread_fence(memory_order_acquire);
     if ((turn & 1) != 0 || get32(&s->turn) != turn)
         return false;
     uint64_t now_age = age + gone_by(s, at_us, now_us), by = (now_age >> AGE_BITS) - (age >> AGE_BITS);

@@ -1,0 +1,49 @@
+/* The form of an answer's last event, to read the next one without a tree. Nearly all events of a stream are the one
+ * before with another piece of text in it:
+ *
+ *     data: {"id":"c1","choices":[{"index":0,"delta":{"content":" dog"},"finish_reason":null}],"obfuscation":"xW"}\n\n
+ *     '--------------- part ------------------------------------' hole '-------------- part ----------------' hole '-
+ *
+ * An event that was read from a tree leaves its bytes here, and where in them its text stood. Bytes that are equal in
+ * all parts, with well-formed strings in the holes, make the same tree but for these strings; and as the decoder's
+ * state has not changed either, the same event but for its text. Everything else is the tree's. */
+#ifndef RM_DIALECT_MOULD_H
+#define RM_DIALECT_MOULD_H
+
+#include "base/arena.h"
+#include "codec/sse.h"
+#include "model/event.h"
+
+enum { MOULD_HOLES_MAX = 2, MOULD_BYTES_MAX = 1024 };
+
+struct mould {
+    struct event event; /* with the text of the last event */
+    size_t strip_at, strip_end;
+    size_t n_holes; /* 0 = no form is known */
+    size_t text_hole;
+    struct mould_part {
+        size_t at, end; /* of `bytes` */
+    } parts[MOULD_HOLES_MAX + 1];
+    struct bytes bytes; /* the event as it came */
+    char *room;
+    size_t cap;
+};
+
+/* Where the strings of an event's tree were read from, as the dialect tells. */
+struct mould_source {
+    struct bytes data;    /* the tree's JSON text: a part of the event's data */
+    const char *copy;     /* the copy of it in which the strings are (json_tree_parse_placed); NULL = not told, as
+                             reading such an event again would not give the same */
+    struct bytes padding; /* a string of the tree that nobody asks for and that differs each time; p NULL = none */
+};
+
+/* ev gave the one event e and nothing else; strip_at, strip_end: of ev->data, equal = none. Makes the mould where it
+ * can be done, else clears it. Memory: of `keep`, reused. */
+void mould_make(struct mould *m, struct arena *keep, const struct sse_event *ev, const struct event *e,
+                const struct mould_source *from, size_t strip_at, size_t strip_end);
+void mould_clear(struct mould *m);
+/* Does an event of this form begin `ahead`, with text in it? The bytes that it takes, 0 = no. m->event is then that
+ * event (its text: a view, or in `scratch`), and *strip_at, *strip_end count from its first byte. */
+size_t mould_match(struct mould *m, struct bytes ahead, struct arena *scratch, size_t *strip_at, size_t *strip_end);
+
+#endif
