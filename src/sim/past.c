@@ -1,0 +1,347 @@
+/* Requests and attempts lie in two growing arrays, a request's attempts next to each other. Sealing sorts the requests
+ * by time (the attempts stay where they are) and lists the attempts of each target.
+ *
+ * Thinning: minute m is kept while the lowest bits of a hash of m are 0, one more bit each time that too much is there;
+ * where that would leave next to nothing (all of it lies in a few minutes), the same is done by request. So the choice
+ * needs no second reading. */
+#include "sim/past.h"
+
+#include "base/arena.h"
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/rng.h"
+
+#include <stdlib.h>
+
+enum { MINUTE_MS = 60000, THIN_BITS_MAX = 30, NAMES_MAX = 256 };
+
+struct name {
+    struct name *next;
+    const char *text;
+};
+struct target {
+    const char *provider, *model;
+    const struct past_attempt **attempts;
+    size_t n;
+};
+
+struct past {
+    struct arena arena; /* texts and targets' lists */
+    struct name *names;
+    size_t n_names;
+    struct target targets[PAST_TARGETS_MAX];
+    size_t n_targets;
+    struct past_request *requests;
+    size_t n_requests, cap_requests;
+    struct past_attempt *attempts;
+    size_t n_attempts, cap_attempts;
+    size_t n_max, n_seen;
+    uint64_t seed;
+    unsigned minute_bits, request_bits;
+    bool is_sealed;
+};
+
+struct past *past_new(size_t n_max, uint64_t seed)
+{
+    RM_ASSERT(n_max > 0);
+    struct past *p = mem_zalloc(sizeof *p);
+    p->n_max = n_max;
+    p->seed = seed;
+    return p;
+}
+
+void past_free(struct past *p)
+{
+    if (p == NULL)
+        return;
+    arena_fini(&p->arena);
+    mem_free(p->requests);
+    mem_free(p->attempts);
+    mem_free(p);
+}
+
+bool past_is_cut(const struct past_attempt *a)
+{
+    switch ((enum outcome)a->outcome) {
+    case OUTCOME_TTFT_TIMEOUT:
+    case OUTCOME_TOTAL_TIMEOUT:
+    case OUTCOME_DEADLINE:
+    case OUTCOME_HEDGE_LOST:
+    case OUTCOME_CLIENT_CANCELLED:
+    case OUTCOME_DRAINED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool past_is_own_mistake(enum outcome o)
+{
+    return o == OUTCOME_CLIENT_ERROR || o == OUTCOME_CONTEXT_LENGTH || o == OUTCOME_CONTENT_POLICY ||
+           o == OUTCOME_INCOMPATIBLE;
+}
+
+bool past_is_given_up(enum outcome o)
+{
+    return o == OUTCOME_CLIENT_CANCELLED || o == OUTCOME_DRAINED;
+}
+
+/* ---- adding ---- */
+
+static const char *name_of(struct past *p, const char *text)
+{
+    text = text != NULL ? text : "";
+    for (struct name *n = p->names; n != NULL; n = n->next)
+        if (strcmp(n->text, text) == 0)
+            return n->text;
+    if (p->n_names++ >= NAMES_MAX)
+        return "";
+    struct name *n = ARENA_NEW(&p->arena, struct name);
+    *n = (struct name){p->names, arena_dup(&p->arena, bytes_of(text)).p};
+    p->names = n;
+    return n->text;
+}
+
+static uint16_t find_target(const struct past *p, const char *provider, const char *model)
+{
+    for (size_t i = 0; i < p->n_targets; i++)
+        if (strcmp(p->targets[i].model, model) == 0 && strcmp(p->targets[i].provider, provider) == 0)
+            return (uint16_t)i;
+    return PAST_NO_TARGET;
+}
+
+static uint16_t add_target(struct past *p, const char *provider, const char *model)
+{
+    provider = provider != NULL ? provider : "";
+    model = model != NULL ? model : "";
+    uint16_t at = find_target(p, provider, model);
+    if (at != PAST_NO_TARGET || p->n_targets == PAST_TARGETS_MAX)
+        return at;
+    p->targets[p->n_targets] = (struct target){.provider = arena_dup(&p->arena, bytes_of(provider)).p,
+                                               .model = arena_dup(&p->arena, bytes_of(model)).p};
+    return (uint16_t)p->n_targets++;
+}
+
+static bool is_chosen(const struct past *p, uint64_t key, unsigned bits)
+{
+    struct rng hash = {p->seed ^ (key * UINT64_C(0x9e3779b97f4a7c15))};
+    return (rng_next(&hash) & ((UINT64_C(1) << bits) - 1)) == 0;
+}
+
+static bool is_kept(const struct past *p, int64_t wall_ms, uint64_t id)
+{
+    return is_chosen(p, (uint64_t)(wall_ms / MINUTE_MS), p->minute_bits) && is_chosen(p, ~id, p->request_bits);
+}
+
+static size_t n_left(const struct past *p)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < p->n_requests; i++)
+        n += is_kept(p, p->requests[i].wall_ms, p->requests[i].id);
+    return n;
+}
+
+static void drop(struct past *p)
+{
+    size_t n = 0, n_attempts = 0;
+    for (size_t i = 0; i < p->n_requests; i++) {
+        struct past_request r = p->requests[i];
+        if (!is_kept(p, r.wall_ms, r.id))
+            continue;
+        memmove(p->attempts + n_attempts, p->attempts + r.first_attempt, r.n_attempts * sizeof *p->attempts);
+        r.first_attempt = n_attempts;
+        n_attempts += r.n_attempts;
+        p->requests[n++] = r;
+    }
+    p->n_requests = n;
+    p->n_attempts = n_attempts;
+}
+
+/* Halves until there is room. */
+static void thin(struct past *p)
+{
+    while (p->n_requests >= p->n_max && p->minute_bits + p->request_bits < THIN_BITS_MAX) {
+        p->minute_bits++;
+        if (n_left(p) < p->n_requests / 8) {
+            p->minute_bits--;
+            p->request_bits++;
+        }
+        drop(p);
+    }
+}
+
+static void grow(struct past *p, size_t n_attempts)
+{
+    if (p->n_requests == p->cap_requests) {
+        p->cap_requests = p->cap_requests ? 2 * p->cap_requests : 1024;
+        p->requests = mem_realloc(p->requests, p->cap_requests * sizeof *p->requests);
+    }
+    if (p->n_attempts + n_attempts > p->cap_attempts) {
+        p->cap_attempts = 2 * p->cap_attempts + n_attempts + 1024;
+        p->attempts = mem_realloc(p->attempts, p->cap_attempts * sizeof *p->attempts);
+    }
+}
+
+static int64_t since(int64_t from_us, int64_t at_us)
+{
+    return at_us < 0 ? -1 : at_us > from_us ? at_us - from_us : 0;
+}
+
+static void add_attempt(struct past *p, const struct attempt_record *a)
+{
+    struct past_attempt *to = &p->attempts[p->n_attempts++];
+    int64_t start_us = a->start_us > 0 ? a->start_us : 0;
+    *to = (struct past_attempt){.at_us = (uint64_t)start_us,
+                                .connect_us = a->connect_us,
+                                .head_us = since(start_us, a->first_byte_us),
+                                .token_us = since(start_us, a->ttft_us),
+                                .end_us = since(start_us, a->total_us),
+                                .retry_after_ms = a->retry_after_ms,
+                                .tokens = a->tokens,
+                                .target = add_target(p, a->provider, a->model),
+                                .status = a->status,
+                                .outcome = (uint8_t)a->outcome,
+                                .tokens_from = (uint8_t)a->tokens_from,
+                                .is_started = a->is_started};
+}
+
+void past_add(struct past *p, const struct request_record *rec)
+{
+    RM_ASSERT(!p->is_sealed);
+    if (rec->started_wall_ms <= 0)
+        return;
+    p->n_seen++;
+    if (p->n_requests >= p->n_max)
+        thin(p);
+    if (!is_kept(p, rec->started_wall_ms, rec->id) || p->n_requests >= p->n_max)
+        return;
+    grow(p, rec->n_attempts);
+    struct past_request *r = &p->requests[p->n_requests++];
+    *r = (struct past_request){.id = rec->id,
+                               .wall_ms = rec->started_wall_ms,
+                               .prompt_bytes = rec->prompt_bytes,
+                               .max_tokens = rec->max_tokens,
+                               .prefix_hash = rec->prefix_hash,
+                               .ttft_us = rec->ttft_us,
+                               .total_us = rec->total_us,
+                               .cost_nusd = rec->cost_nusd,
+                               .waste_nusd = rec->waste_nusd,
+                               .dialect = name_of(p, rec->dialect),
+                               .effort = name_of(p, rec->effort),
+                               .first_attempt = p->n_attempts,
+                               .n_attempts = rec->n_attempts,
+                               .outcome = (uint8_t)rec->outcome,
+                               .is_stream = rec->is_stream};
+    for (uint16_t i = 0; i < rec->n_attempts; i++) {
+        add_attempt(p, &rec->attempts[i]);
+        r->n_started += rec->attempts[i].is_started;
+    }
+}
+
+/* ---- sealing ---- */
+
+static int by_time(const void *a, const void *b)
+{
+    const struct past_request *x = a, *y = b;
+    if (x->wall_ms != y->wall_ms)
+        return x->wall_ms < y->wall_ms ? -1 : 1;
+    return x->id != y->id ? (x->id < y->id ? -1 : 1) : 0;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct past_attempt *x = *(const struct past_attempt *const *)a, *y = *(const struct past_attempt *const *)b;
+    if (x->at_us != y->at_us)
+        return x->at_us < y->at_us ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+static bool says_something(const struct past_attempt *a)
+{
+    return a->is_started && a->target != PAST_NO_TARGET && !past_is_own_mistake(a->outcome) &&
+           a->outcome != OUTCOME_REPAIRED && a->outcome != OUTCOME_DRAINED && a->outcome != OUTCOME_NONE;
+}
+
+static void list_targets(struct past *p)
+{
+    for (size_t i = 0; i < p->n_attempts; i++)
+        if (says_something(&p->attempts[i]))
+            p->targets[p->attempts[i].target].n++;
+    for (size_t t = 0; t < p->n_targets; t++) {
+        p->targets[t].attempts = ARENA_ARRAY(&p->arena, const struct past_attempt *, p->targets[t].n + 1);
+        p->targets[t].n = 0;
+    }
+    for (size_t i = 0; i < p->n_attempts; i++) {
+        if (!says_something(&p->attempts[i]))
+            continue;
+        struct target *t = &p->targets[p->attempts[i].target];
+        t->attempts[t->n++] = &p->attempts[i];
+    }
+    for (size_t t = 0; t < p->n_targets; t++)
+        if (p->targets[t].n > 0)
+            qsort(p->targets[t].attempts, p->targets[t].n, sizeof p->targets[t].attempts[0], by_start);
+}
+
+void past_seal(struct past *p)
+{
+    RM_ASSERT(!p->is_sealed);
+    p->is_sealed = true;
+    if (p->n_requests > 0)
+        qsort(p->requests, p->n_requests, sizeof *p->requests, by_time);
+    for (size_t i = 0; i < p->n_requests; i++) {
+        struct past_request *r = &p->requests[i];
+        r->at_us = PAST_START_US + (uint64_t)(r->wall_ms - p->requests[0].wall_ms) * 1000;
+        for (uint16_t k = 0; k < r->n_attempts; k++) {
+            struct past_attempt *a = &p->attempts[r->first_attempt + k];
+            a->at_us += r->at_us;
+            a->request = (uint32_t)i;
+            a->is_again = k + 1 < r->n_attempts && a[1].is_started && a[1].target == a->target;
+        }
+    }
+    list_targets(p);
+}
+
+/* ---- sealed ---- */
+
+size_t past_n_seen(const struct past *p)
+{
+    return p->n_seen;
+}
+
+size_t past_n(const struct past *p)
+{
+    return p->n_requests;
+}
+
+unsigned past_one_in(const struct past *p)
+{
+    return 1U << (p->minute_bits + p->request_bits);
+}
+
+const struct past_request *past_request(const struct past *p, size_t i)
+{
+    RM_ASSERT(p->is_sealed && i < p->n_requests);
+    return &p->requests[i];
+}
+
+const struct past_attempt *past_attempts(const struct past *p, const struct past_request *r)
+{
+    return p->attempts + r->first_attempt;
+}
+
+uint16_t past_target(const struct past *p, const char *provider, const char *model)
+{
+    return find_target(p, provider, model);
+}
+
+size_t past_n_targets(const struct past *p)
+{
+    return p->n_targets;
+}
+
+const struct past_attempt *const *past_of_target(const struct past *p, uint16_t target, size_t *n)
+{
+    RM_ASSERT(p->is_sealed && target < p->n_targets);
+    *n = p->targets[target].n;
+    return p->targets[target].attempts;
+}
