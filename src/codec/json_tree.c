@@ -53,18 +53,30 @@ static bool is_deeper_than(struct bytes text, unsigned max_depth)
     return false;
 }
 
-enum err json_tree_parse(struct bytes text, unsigned max_depth, struct arena *arena, yyjson_val **root)
+/* yyjson puts the strings where they stand in its input, when that may be written to. */
+enum err json_tree_parse_placed(struct bytes text, unsigned max_depth, struct arena *arena, yyjson_val **root,
+                                const char **copy)
 {
     if (text.n == 0)
         return ERR_SYNTAX;
     if (is_deeper_than(text, max_depth))
         return ERR_LIMIT;
     yyjson_alc alc = allocator(arena);
-    yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)text.p, text.n, YYJSON_READ_NUMBER_AS_RAW, &alc, NULL);
+    char *input = arena_alloc_raw(arena, text.n + YYJSON_PADDING_SIZE);
+    memcpy(input, text.p, text.n);
+    memset(input + text.n, 0, YYJSON_PADDING_SIZE);
+    yyjson_doc *doc = yyjson_read_opts(input, text.n, YYJSON_READ_INSITU | YYJSON_READ_NUMBER_AS_RAW, &alc, NULL);
     if (doc == NULL)
         return ERR_SYNTAX;
     *root = yyjson_doc_get_root(doc);
+    *copy = input;
     return ERR_OK;
+}
+
+enum err json_tree_parse(struct bytes text, unsigned max_depth, struct arena *arena, yyjson_val **root)
+{
+    const char *copy;
+    return json_tree_parse_placed(text, max_depth, arena, root, &copy);
 }
 
 size_t json_tree_fault(struct bytes text, const char **what)

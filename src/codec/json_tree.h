@@ -12,6 +12,10 @@
  * yyjson_get_len). Duplicate names are allowed here: the last one is not special, yyjson_obj_get finds the first.
  * ERR_SYNTAX, ERR_LIMIT (deeper than max_depth). *root is set on ERR_OK only. */
 enum err json_tree_parse(struct bytes text, unsigned max_depth, struct arena *arena, yyjson_val **root) RM_MUST_USE;
+/* The same; besides, where its strings stand: *copy is a copy of the text in the arena, and the bytes of each string of
+ * the tree begin there as far in as they begin in the text. */
+enum err json_tree_parse_placed(struct bytes text, unsigned max_depth, struct arena *arena, yyjson_val **root,
+                                const char **copy) RM_MUST_USE;
 /* Where a text that is not well-formed stops being JSON: its offset; *what: in words, static. For messages. */
 size_t json_tree_fault(struct bytes text, const char **what);
 /* Serialises a value as JSON text in the arena: member order, raw numbers and string content kept. */

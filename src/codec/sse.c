@@ -137,15 +137,35 @@ static enum sse_result hand_out(struct sse *s, struct bytes raw, struct sse_even
     return ev->has_data || ev->name.n > 0 ? SSE_EVENT : SSE_COMMENT;
 }
 
+/* What was handed out from `rest` is done with. */
+static void clear_done(struct sse *s)
+{
+    if (!s->rest_is_done)
+        return;
+    s->rest_is_done = false;
+    if (s->rest.cap > 4096)
+        buf_fini(&s->rest);
+    else
+        buf_clear(&s->rest);
+}
+
+struct bytes sse_ahead(struct sse *s)
+{
+    clear_done(s);
+    if (s->rest.n > 0 || s->after_cr || s->is_first)
+        return (struct bytes){NULL, 0};
+    return (struct bytes){s->in.p, s->max_event != 0 && s->in.n > s->max_event ? s->max_event : s->in.n};
+}
+
+void sse_pass(struct sse *s, size_t n)
+{
+    RM_ASSERT(s->rest.n == 0 && !s->after_cr && !s->is_first && n <= s->in.n);
+    s->in = (struct bytes){s->in.p + n, s->in.n - n};
+}
+
 enum sse_result sse_next(struct sse *s, struct sse_event *ev)
 {
-    if (s->rest_is_done) {
-        s->rest_is_done = false;
-        if (s->rest.cap > 4096)
-            buf_fini(&s->rest);
-        else
-            buf_clear(&s->rest);
-    }
+    clear_done(s);
     size_t end = event_end(s);
     if (end == SIZE_MAX) {
         if (s->max_event != 0 && s->rest.n + s->in.n > s->max_event)

@@ -45,6 +45,11 @@ void sse_fini(struct sse *s);
 void sse_feed(struct sse *s, struct bytes in);
 /* Views in *ev stay valid until the next call of any sse function. */
 enum sse_result sse_next(struct sse *s, struct sse_event *ev);
+/* For a reader that knows an event by its bytes: what is fed and not read yet, at most max_event bytes of it. n 0 where
+ * no event begins there (one is under way, or a line end is). The same views as of sse_next. */
+struct bytes sse_ahead(struct sse *s);
+/* The first n bytes of sse_ahead were a whole event, with its empty line: on to the next. */
+void sse_pass(struct sse *s, size_t n);
 /* The input has ended. True when an unfinished event with data was pending: it is returned in *ev (the caller decides
  * whether it is whole: its data must parse). */
 bool sse_end(struct sse *s, struct sse_event *ev);

@@ -270,7 +270,8 @@ static void one_event(struct decoder *d, const struct sse_event *ev, struct deco
     struct reading r = reading_of(d);
     struct bytes data = bytes_trim(ev->data);
     yyjson_val *root;
-    if (json_tree_parse(data, d->max_depth, &d->scratch, &root) != ERR_OK || !yyjson_is_obj(root)) {
+    const char *copy;
+    if (json_tree_parse_placed(data, d->max_depth, &d->scratch, &root, &copy) != ERR_OK || !yyjson_is_obj(root)) {
         read_text(&r, ev, data, out);
     } else {
         struct bytes type = json_tree_str(root, "type");
@@ -278,6 +279,7 @@ static void one_event(struct decoder *d, const struct sse_event *ev, struct deco
             add_tree_complaint(&r, root);
         else
             read_named(&r, type.n > 0 ? type : ev->name, root);
+        d->source = (struct mould_source){.data = data, .copy = copy}; /* deltas leave the blocks as they are */
     }
     batch_close(&r.batch, d, out);
 }

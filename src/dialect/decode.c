@@ -50,8 +50,24 @@ void decoder_event(struct decoder *d, const struct sse_event *ev, struct decoded
 {
     if (!is_open(d, out))
         return;
+    d->source.copy = NULL;
     d->dialect->decoder->event(d, ev, out);
     note(d, out);
+    if (out->n == 1 && !out->is_malformed && !out->is_dropped)
+        mould_make(&d->mould, &d->keep, ev, &out->v[0], &d->source, out->strip_at, out->strip_end);
+    else
+        mould_clear(&d->mould);
+}
+
+size_t decoder_ahead(struct decoder *d, struct bytes ahead, struct decoded *out)
+{
+    size_t n, strip_at, strip_end;
+    if (d->mould.n_holes == 0)
+        return 0;
+    arena_reset(&d->scratch, d->clean);
+    n = mould_match(&d->mould, ahead, &d->scratch, &strip_at, &strip_end);
+    *out = (struct decoded){.v = &d->mould.event, .n = 1, .strip_at = strip_at, .strip_end = strip_end};
+    return n;
 }
 
 void decoder_whole(struct decoder *d, struct bytes body, struct decoded *out)

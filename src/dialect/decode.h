@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/fields.h"
 #include "codec/sse.h"
+#include "dialect/mould.h"
 #include "model/event.h"
 
 struct dialect;
@@ -18,11 +19,13 @@ struct decoder {
     unsigned max_depth;
     bool strips_usage; /* usage was asked for by the gateway, not by the client: take it out again */
     bool has_finish, has_done, has_token, has_error;
-    struct arena scratch;    /* reset per call */
-    struct arena_mark clean; /* scratch as it is between calls */
-    void *state;             /* the dialect's own, from `keep` */
-    struct arena keep;       /* lives as long as the decoder */
-    struct failure failure;  /* of the last EVENT_ERROR */
+    struct arena scratch;       /* reset per call */
+    struct arena_mark clean;    /* scratch as it is between calls */
+    void *state;                /* the dialect's own, from `keep` */
+    struct arena keep;          /* lives as long as the decoder */
+    struct failure failure;     /* of the last EVENT_ERROR */
+    struct mould mould;         /* of the last event */
+    struct mould_source source; /* set by the dialect's reader while it reads an event */
 };
 
 struct decoded {
@@ -45,6 +48,11 @@ void decoder_init(struct decoder *d, const struct dialect *target, struct bytes 
 void decoder_fini(struct decoder *d);
 /* One SSE event. */
 void decoder_event(struct decoder *d, const struct sse_event *ev, struct decoded *out);
+/* The same where the next event is known by its bytes alone. ahead: fed bytes, an event begins there (sse_ahead).
+ * Returns how many bytes it has, with its empty line; *out is then what decoder_event would have given, but that
+ * strip_at and strip_end count from the event's first byte. 0 = it is to be read by decoder_event, *out says nothing.
+ */
+size_t decoder_ahead(struct decoder *d, struct bytes ahead, struct decoded *out);
 /* A whole JSON answer (status 200). Leading blanks are allowed. A body with a non-null `error` gives EVENT_ERROR. Ends
  * with EVENT_DONE. SSE bytes labelled as JSON: the caller tells by the first bytes ("data:", "event:", ":") and feeds
  * an sse. */

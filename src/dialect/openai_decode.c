@@ -23,6 +23,7 @@ struct tool_call {
 
 struct openai_state {
     bool has_start, has_id, has_model;
+    bool is_changed; /* by the running event: it would be read otherwise if it came again */
     struct tool_call *calls;
     size_t n_calls, cap_calls;
     uint64_t finished; /* bit per choice: its finish was told */
@@ -183,6 +184,7 @@ static struct tool_call *new_call(struct reading *r, int64_t at)
         s->calls = v;
         s->cap_calls = cap;
     }
+    s->is_changed = true;
     uint16_t tool = tools_of(s, r->choice);
     struct tool_call *c = &s->calls[s->n_calls++];
     *c = (struct tool_call){.at = at, .choice = r->choice, .tool = tool};
@@ -223,6 +225,7 @@ static void feed_call(struct reading *r, struct tool_call *c, struct bytes name,
     struct event *e = batch_add_output(&r->batch, EVENT_TOOL_ARGS, args);
     e->choice = c->choice;
     e->tool = c->tool;
+    r->s->is_changed |= !c->has_args;
     c->has_args = true;
 }
 
@@ -249,8 +252,10 @@ static void read_call(struct reading *r, yyjson_val *call, size_t position)
         c = new_call(r, at < 0 ? AT_NONE : at);
     if (c == NULL)
         return;
-    if (c->id.n == 0 && id.n > 0)
+    if (c->id.n == 0 && id.n > 0) {
         c->id = arena_dup(&r->d->keep, id);
+        r->s->is_changed = true;
+    }
     feed_call(r, c, name, args);
 }
 
@@ -458,19 +463,35 @@ static void read_answer(struct reading *r, yyjson_val *root, struct bytes name)
         read_choices(r, root);
 }
 
+/* Strings that only hide how long the text is: OpenAI's, Mistral's. */
+static struct bytes padding_of(yyjson_val *root)
+{
+    struct bytes padding = json_tree_str(root, "obfuscation");
+    return padding.p != NULL ? padding : json_tree_str(root, "p");
+}
+
+static void read_tree(struct reading *r, yyjson_val *root, const struct sse_event *ev, struct decoded *out)
+{
+    r->s->is_changed = false;
+    read_answer(r, root, ev->name);
+    if (r->d->strips_usage && !has_error(&r->batch))
+        strip_usage(r->d, root, ev->data, out);
+}
+
 static void one_event(struct decoder *d, const struct sse_event *ev, struct decoded *out)
 {
     struct reading r = reading_of(d, false);
     struct bytes data = bytes_trim(ev->data);
     yyjson_val *root;
+    const char *copy;
     if (bytes_is(data, "[DONE]")) {
         batch_add(&r.batch, EVENT_DONE);
     } else if (data.n == 0 && !bytes_is(ev->name, "error")) {
         batch_add(&r.batch, EVENT_OTHER);
-    } else if (json_tree_parse(data, d->max_depth, &d->scratch, &root) == ERR_OK && yyjson_is_obj(root)) {
-        read_answer(&r, root, ev->name);
-        if (d->strips_usage && !has_error(&r.batch))
-            strip_usage(d, root, ev->data, out);
+    } else if (json_tree_parse_placed(data, d->max_depth, &d->scratch, &root, &copy) == ERR_OK && yyjson_is_obj(root)) {
+        read_tree(&r, root, ev, out);
+        if (!r.s->is_changed)
+            d->source = (struct mould_source){.data = data, .copy = copy, .padding = padding_of(root)};
     } else if (bytes_is(ev->name, "error")) {
         struct complaint c;
         complaint_read(data, &d->scratch, &c);

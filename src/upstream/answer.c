@@ -176,6 +176,24 @@ static bool is_lasting(const struct answer *a)
     return a->coding == CODING_NONE && !a->sse.rest_is_done;
 }
 
+/* The next event, if it is the one before with other text: it has no error, and cannot be malformed. */
+static bool decode_ahead(struct answer *a, struct answer_output *out)
+{
+    struct decoded d;
+    struct bytes ahead = sse_ahead(&a->sse);
+    size_t n = decoder_ahead(&a->decoder, ahead, &d);
+    if (n == 0)
+        return false;
+    sse_pass(&a->sse, n);
+    *out = (struct answer_output){.raw = {ahead.p, n},
+                                  .raw_is_stream = true,
+                                  .is_lasting = a->coding == CODING_NONE,
+                                  .strip_at = d.strip_at,
+                                  .strip_end = d.strip_end};
+    set_batch(out, &d);
+    return true;
+}
+
 static enum answer_result decode_event(struct answer *a, const struct sse_event *ev, struct answer_output *out)
 {
     struct decoded d;
@@ -200,6 +218,8 @@ static enum answer_result decode_event(struct answer *a, const struct sse_event 
 static enum answer_result next_event(struct answer *a, struct answer_output *out)
 {
     struct sse_event ev;
+    if (decode_ahead(a, out))
+        return ANSWER_OUTPUT;
     for (;;) {
         enum answer_result r;
         switch (sse_next(&a->sse, &ev)) {
