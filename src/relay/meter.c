@@ -1,13 +1,13 @@
 /* Three cases. Reported: the provider told, and the answer ended well. Unbilled: nothing was written, or a 4xx or 5xx
- * came instead of a generation. Estimated: everything else, from what was reported before the end and four bytes a
- * token. An unbilled attempt costs 0 even where no price is known: no price times no tokens is known.
+ * came instead of a generation. Estimated: everything else, from what was reported before the end and the bytes
+ * a token that this target's reports have taught (plan/ratio.h). An unbilled attempt costs 0 even where no price is
+ * known: no price times no tokens is known.
  *
  * What is billed of an answer that was broken off is the provider's own rule (price/abort.h). It asks who broke it off:
  * we, by a budget, a deadline, a lost race, a client that left or our own stop; or the provider, before its first
  * token. What the provider broke off later is billed as far as it came. */
 #include "relay/meter.h"
 
-#include "plan/candidate.h"
 #include "price/price.h"
 
 static bool is_unbilled(const struct attempt *a, const struct failure *f)
@@ -60,29 +60,40 @@ static int64_t more(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Of an answer that was generated to its end: as much as the call allows. 0 = not known. */
-static int64_t whole_output(const struct attempt *a, const struct call *call)
+/* Of an answer that was generated to its end: as much as the call allows, else as much as others had. 0 = not known. */
+static int64_t whole_output(const struct attempt *a, const struct call *call, const struct ratio_core *ratios)
 {
     int64_t most = call->max_tokens, n = call->n > 1 ? call->n : 1, all;
     if (a->link->max_output > 0 && most > a->link->max_output)
         most = a->link->max_output;
     if (most <= 0)
-        return 0;
+        return ratio_mean_output(ratios, a->link->target_id); /* of all choices together */
     return __builtin_mul_overflow(most, n, &all) ? INT64_MAX : all;
 }
 
 static void estimate(struct usage *u, const struct attempt *a, const struct call *call,
-                     const struct abort_billing *rule)
+                     const struct abort_billing *rule, const struct ratio_core *ratios)
 {
+    uint16_t target = a->link->target_id;
     if (usage_prompt(u) == 0 && u->input < 0)
-        u->input = candidate_prompt_tokens(call);
+        u->input = ratio_tokens(ratios, target, RATIO_PROMPT, call->prompt_bytes);
     if (rule != NULL && rule->rule == ABORT_INPUT) {
         u->output = u->reasoning = 0;
         return;
     }
-    u->output = more(u->output, (int64_t)((a->text_bytes + 3) / 4));
+    u->output = more(u->output, ratio_tokens(ratios, target, RATIO_OUTPUT, a->text_bytes));
     if (rule != NULL && rule->rule == ABORT_RUNS_ON)
-        u->output = more(u->output, whole_output(a, call));
+        u->output = more(u->output, whole_output(a, call, ratios));
+}
+
+/* A prompt with images or sound is more than its text. */
+static void learn(const struct attempt *a, const struct call *call, struct ratio_core *ratios)
+{
+    uint16_t target = a->link->target_id;
+    if (!call->has_vision && !call->has_audio)
+        ratio_learn(ratios, target, RATIO_PROMPT, call->prompt_bytes, usage_prompt(&a->usage));
+    ratio_learn(ratios, target, RATIO_OUTPUT, a->text_bytes, a->usage.output);
+    ratio_learn_whole(ratios, target, a->usage.output);
 }
 
 static void set_unbilled(struct attempt_record *rec)
@@ -92,7 +103,7 @@ static void set_unbilled(struct attempt_record *rec)
     rec->cost_nusd = rec->waste_nusd = 0;
 }
 
-void meter_close(struct attempt *a, const struct call *call, const struct failure *failure)
+void meter_close(struct attempt *a, const struct call *call, const struct failure *failure, struct ratio_core *ratios)
 {
     struct attempt_record *rec = a->record;
     const struct price *price = a->link->price;
@@ -112,7 +123,9 @@ void meter_close(struct attempt *a, const struct call *call, const struct failur
     rec->tokens_from = TOKENS_REPORTED;
     if (rec->outcome != OUTCOME_OK || a->usage.input < 0 || a->usage.output < 0) {
         rec->tokens_from = TOKENS_ESTIMATED;
-        estimate(&rec->tokens, a, call, rule);
+        estimate(&rec->tokens, a, call, rule, ratios);
+    } else if (ratios != NULL) {
+        learn(a, call, ratios);
     }
     clear_unknown(&rec->tokens);
     rec->cost_nusd = price ? price_cost(price, &rec->tokens) : NUSD_UNKNOWN;

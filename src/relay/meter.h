@@ -4,11 +4,12 @@
 
 #include "model/call.h"
 #include "model/failure.h"
+#include "plan/ratio.h"
 #include "relay/attempt.h"
 
 /* Fills tokens, tokens_from, price and cost of the attempt's record; outcome and is_served must be set. `failure`: NULL
- * = none. */
-void meter_close(struct attempt *a, const struct call *call, const struct failure *failure);
+ * = none. `ratios`: what estimates go by, and what learns from a report; NULL = four bytes a token. */
+void meter_close(struct attempt *a, const struct call *call, const struct failure *failure, struct ratio_core *ratios);
 /* The request's sums, from its attempts. */
 void meter_sum(struct request_record *rec);
 

@@ -30,6 +30,7 @@
 #include "plan/directive.h"
 #include "plan/hedge.h"
 #include "plan/latency.h"
+#include "plan/ratio.h"
 #include "plan/registry.h"
 
 struct relay;
@@ -39,6 +40,7 @@ struct relay_env { /* one per core */
     struct rng *rng;
     struct hedge_book *hedges;    /* NULL = no hedges */
     struct latency_core *latency; /* NULL = no history: `auto` stays at its fallback */
+    struct ratio_core *ratios;    /* NULL = nothing is learned: four bytes a token */
 };
 
 struct relay_start {

@@ -93,7 +93,7 @@ void trail_close(struct relay *r, enum outcome o, const struct failure *failure,
         rec->in_stream = failure->in_stream || rec->is_served;
         rec->retry_after_ms = failure->retry_after_ms;
     }
-    meter_close(a, r->start.call, failure);
+    meter_close(a, r->start.call, failure, r->env.ratios);
     budget_close(r, now_us);
     attempt_move(a, ATTEMPT_CLOSED);
 }

@@ -24,6 +24,7 @@ void keep_text(const struct kept *k, struct buf *out)
     buf_printf(out, "ringmain-state %d %lld\n", VERSION, (long long)k->wall_ms);
     registry_write(k->registry, k->now_us, out);
     latency_write(k->latency, k->registry, k->now_us, out);
+    ratio_write(k->ratios, k->registry, out);
     uint64_t hash = hash_of(buf_bytes(out));
     buf_printf(out, "end %016llx\n", (unsigned long long)hash);
 }
@@ -49,6 +50,15 @@ static bool take_head(struct bytes *text, int64_t *wall_ms)
            version == VERSION && bytes_to_i64(line, wall_ms);
 }
 
+static enum err take_line(const struct kept *k, struct bytes line, uint64_t away_us)
+{
+    if (bytes_starts_with(line, BYTES("latency ")))
+        return latency_read_line(k->latency, k->registry, line, away_us, k->now_us);
+    if (bytes_starts_with(line, BYTES("ratio ")))
+        return ratio_read_line(k->ratios, k->registry, line);
+    return registry_read(k->registry, line, k->now_us > away_us ? k->now_us - away_us : 0);
+}
+
 enum err keep_take(const struct kept *k, struct bytes text)
 {
     int64_t wall_ms;
@@ -56,12 +66,9 @@ enum err keep_take(const struct kept *k, struct bytes text)
     if (!check_hash(&text) || !take_head(&text, &wall_ms))
         return ERR_SYNTAX;
     uint64_t away_us = k->wall_ms > wall_ms ? (uint64_t)(k->wall_ms - wall_ms) * 1000 : 0;
-    uint64_t then_us = k->now_us > away_us ? k->now_us - away_us : 0;
     while (text.n > 0) {
         struct bytes line = bytes_cut(&text, '\n');
-        enum err e = bytes_starts_with(line, BYTES("latency "))
-                         ? latency_read_line(k->latency, k->registry, line, away_us, k->now_us)
-                         : registry_read(k->registry, line, then_us);
+        enum err e = take_line(k, line, away_us);
         worst = e != ERR_OK ? e : worst;
     }
     return worst;

@@ -1,8 +1,10 @@
-/* What outlives a stop: the registry's health and the latency history, as one text file beside the ledger.
+/* What outlives a stop: the registry's health, the latency history and the bytes a token, as one text file beside the
+ * ledger.
  *
  *     ringmain-state 1 WALL_MS          when it was written
  *     target …, credential …            registry_write
  *     latency …                         latency_write
+ *     ratio …                           ratio_write
  *     end HASH                          of all that stands before, sixteen hexadecimal digits
  *
  * A file that is cut short, changed or of another version is told, set aside under its name with .damaged behind it,
@@ -11,10 +13,12 @@
 #define RM_SERVE_KEEP_H
 
 #include "plan/latency.h"
+#include "plan/ratio.h"
 
 struct kept {
     struct registry *registry;
     struct latency *latency;
+    struct ratio_book *ratios;
     uint64_t now_us;
     int64_t wall_ms;
 };

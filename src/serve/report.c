@@ -28,6 +28,7 @@ static void link_json(struct json_writer *j, struct gateway *g, const struct rou
     jw_key(j, "retry_in_ms");
     jw_uint(j, until > now_us ? (until - now_us + 999) / 1000 : 0); /* rounded up: 0 means that a call may come now */
     report_latency_json(j, gateway_latency(g), route, link, now_us);
+    report_ratio_json(j, gateway_ratios(g), link);
     jw_end(j);
 }
 
@@ -113,5 +114,6 @@ void gateway_metrics(struct gateway *g, struct buf *out)
     counter(out, "ringmain_ledger_degraded", "gauge", "1 while the ledger cannot be written.", ledger.is_degraded);
     struct config *c = gateway_config(g);
     report_latency_metrics(out, gateway_latency(g), c, loop_clock_us());
+    report_ratio_metrics(out, gateway_ratios(g), c);
     config_unref(c);
 }

@@ -129,7 +129,7 @@ struct printing {
     bool has_any;
 };
 
-static void put_target(struct buf *out, const char *name, const struct link_conf *l)
+void report_target(struct buf *out, const char *name, const struct link_conf *l)
 {
     buf_printf(out, "%s{", name);
     put_label(out, "provider", l->provider->name);
@@ -141,7 +141,7 @@ static void add_key(const struct latency_report *r, void *arg)
 {
     struct printing *p = arg;
     struct buf *out = &p->out[LINE_BUDGET];
-    put_target(out, lines[LINE_BUDGET].name, p->link);
+    report_target(out, lines[LINE_BUDGET].name, p->link);
     buf_printf(out, ",size=\"%s\",effort=\"%s\"} %llu.%03llu\n", latency_size_word(r->key.size),
                latency_effort_word(r->key.effort), (unsigned long long)(r->budget_us / 1000000),
                (unsigned long long)(r->budget_us / 1000 % 1000));
@@ -155,7 +155,7 @@ static void add_key(const struct latency_report *r, void *arg)
 
 static void put_count(struct printing *p, int line, uint64_t v)
 {
-    put_target(&p->out[line], lines[line].name, p->link);
+    report_target(&p->out[line], lines[line].name, p->link);
     buf_printf(&p->out[line], "} %llu\n", (unsigned long long)v);
 }
 
@@ -167,7 +167,7 @@ static void put_link(struct printing *p)
     put_count(p, LINE_MOVED, p->sum.n_moved);
     put_count(p, LINE_FALSE, f.n_trips);
     put_count(p, LINE_DOWNGRADES, f.n_downgrades);
-    put_target(&p->out[LINE_FALSE_USD], lines[LINE_FALSE_USD].name, p->link);
+    report_target(&p->out[LINE_FALSE_USD], lines[LINE_FALSE_USD].name, p->link);
     buf_printf(&p->out[LINE_FALSE_USD], "} %lld.%09lld\n", (long long)(f.cost_nusd / 1000000000),
                (long long)(f.cost_nusd % 1000000000));
 }

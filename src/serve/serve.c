@@ -23,6 +23,7 @@ struct gateway {
     struct config *config;
     struct registry *registry;
     struct latency *latency;
+    struct ratio_book *ratios;
     struct ledger *ledger;
     struct worker *workers[WORKERS_MAX];
     pthread_t threads[WORKERS_MAX];
@@ -79,6 +80,7 @@ static struct kept kept_of(const struct gateway *g)
 {
     return (struct kept){.registry = g->registry,
                          .latency = g->latency,
+                         .ratios = g->ratios,
                          .now_us = loop_clock_us(),
                          .wall_ms = loop_wall_ms(g->workers[0]->loop)};
 }
@@ -100,6 +102,7 @@ static void start_workers(struct gateway *g)
                                    .config = g->config,
                                    .registry = g->registry,
                                    .latency = g->latency,
+                                   .ratios = g->ratios,
                                    .ledger = g->ledger,
                                    .seed = seed + i * 0x9e3779b97f4a7c15ULL};
         g->workers[i] = worker_new(&o);
@@ -119,6 +122,7 @@ static void release(struct gateway *g)
         ledger_close(g->ledger);
     config_unref(g->config);
     latency_free(g->latency);
+    ratio_book_free(g->ratios);
     registry_free(g->registry);
     pthread_mutex_destroy(&g->config_lock);
     mem_free(g);
@@ -144,6 +148,7 @@ enum err gateway_start(const struct gateway_options *o, struct gateway **out, ch
     for (unsigned i = 0; i < WORKERS_MAX; i++)
         g->fds[i] = -1;
     g->latency = latency_new(g->n_workers);
+    g->ratios = ratio_book_new(g->n_workers);
     if (!raise_descriptor_limit(2 * g->config->limits.connections + 64, note, sizeof note))
         LOG(LOG_WARN, "serve", "-", "%s", note);
     enum err e = snapshot_prepare(g->config, g->registry, message, message_cap);
@@ -280,6 +285,11 @@ struct registry *gateway_registry(struct gateway *g)
 struct latency *gateway_latency(struct gateway *g)
 {
     return g->latency;
+}
+
+struct ratio_book *gateway_ratios(struct gateway *g)
+{
+    return g->ratios;
 }
 
 struct ledger *gateway_ledger(struct gateway *g)

@@ -173,6 +173,8 @@ struct worker *worker_new(const struct worker_options *o)
     w->env = (struct relay_env){.registry = w->registry, .rng = &w->rng, .hedges = w->hedges};
     if (o->latency != NULL)
         w->env.latency = latency_core(o->latency, o->core);
+    if (o->ratios != NULL)
+        w->env.ratios = ratio_core(o->ratios, o->core);
     list_init(&w->flights);
     list_init(&w->probes);
     w->loop = loop_new();

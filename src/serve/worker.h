@@ -15,8 +15,9 @@ struct worker_options {
     int listen_fd;         /* owned by the caller */
     struct config *config; /* one reference is taken */
     struct registry *registry;
-    struct latency *latency; /* may be NULL: budgets stay as configured */
-    struct ledger *ledger;   /* may be NULL */
+    struct latency *latency;   /* may be NULL: budgets stay as configured */
+    struct ratio_book *ratios; /* may be NULL: four bytes a token */
+    struct ledger *ledger;     /* may be NULL */
     uint64_t seed;
 };
 

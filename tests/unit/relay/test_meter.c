@@ -9,6 +9,7 @@ static struct price price;
 static struct call call;
 static struct attempt_record record;
 static struct attempt a;
+static struct ratio_book *ratios;
 
 static int setup(void **state)
 {
@@ -16,6 +17,13 @@ static int setup(void **state)
     price = (struct price){1000, 10000, -1, -1, -1, "v1", "", NULL};
     link = (struct link_conf){.provider = &provider, .model = "m", .price = &price};
     call = (struct call){.is_stream = true, .max_tokens = 500, .n = 1, .prompt_bytes = 400};
+    ratios = ratio_book_new(1);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    ratio_book_free(ratios);
     return 0;
 }
 
@@ -41,7 +49,7 @@ static void begin(uint64_t text_bytes)
 static void ends(enum outcome o, const struct failure *f)
 {
     record.outcome = o;
-    meter_close(&a, &call, f);
+    meter_close(&a, &call, f, ratio_core(ratios, 0));
 }
 
 static void told(enum tokens_from from, int64_t input, int64_t output)
@@ -220,13 +228,89 @@ static void without_a_price(void **state)
     assert_int_equal(record.waste_nusd, NUSD_UNKNOWN);
 }
 
-#define TEST(f) cmocka_unit_test_setup(f, setup)
+/* ---- what reports teach ---- */
+
+static void well(uint64_t text_bytes, struct usage usage)
+{
+    begin(text_bytes);
+    a.usage = usage;
+    ends(OUTCOME_OK, NULL);
+    assert_int_equal(record.tokens_from, TOKENS_REPORTED);
+}
+
+static void cancelled(uint64_t text_bytes)
+{
+    begin(text_bytes);
+    ends(OUTCOME_CLIENT_CANCELLED, NULL);
+}
+
+/* Two bytes a token in the prompt, cached ones among them, and five in the output. */
+static void estimates_learn_from_reports(void **state)
+{
+    for (int i = 1; i < RATIO_SAMPLES_MIN; i++)
+        well(50, (struct usage){150, 40, 10, -1, 10, -1});
+    cancelled(50);
+    told(TOKENS_ESTIMATED, 100, 13);
+    well(50, (struct usage){150, 40, 10, -1, 10, -1});
+    cancelled(50);
+    told(TOKENS_ESTIMATED, 200, 10);
+    link.target_id = 1; /* another target: nothing is known of it */
+    cancelled(50);
+    told(TOKENS_ESTIMATED, 100, 13);
+}
+
+/* Nothing is learned from what is not reported whole, and not from the text of a prompt that is more than text. */
+static void nothing_else_teaches(void **state)
+{
+    struct ratio_report r;
+    for (int i = 0; i < 2 * RATIO_SAMPLES_MIN; i++) {
+        cancelled(50);
+        begin(50);
+        a.usage = (struct usage){200, -1, -1, -1, 10, -1};
+        ends(OUTCOME_STREAM_ERROR, NULL);
+        begin(50);
+        a.usage = (struct usage){200, -1, -1, -1, -1, -1};
+        ends(OUTCOME_OK, NULL);
+    }
+    assert_false(ratio_report(ratios, 0, RATIO_PROMPT, &r));
+    assert_false(ratio_report(ratios, 0, RATIO_OUTPUT, &r));
+    call.has_vision = true;
+    well(50, (struct usage){200, -1, -1, -1, 10, -1});
+    assert_false(ratio_report(ratios, 0, RATIO_PROMPT, &r));
+    assert_true(ratio_report(ratios, 0, RATIO_OUTPUT, &r));
+}
+
+/* Without a limit in the call a generation is taken to run on as far as answers go there. */
+static void runs_on_to_the_mean(void **state)
+{
+    all_rules(ABORT_RUNS_ON);
+    call.max_tokens = -1;
+    for (int i = 0; i < RATIO_SAMPLES_MIN; i++)
+        well(400, (struct usage){100, -1, -1, -1, i % 2 == 0 ? 60 : 140, -1});
+    cancelled(40);
+    told(TOKENS_ESTIMATED, 100, 100);
+    cancelled(800);
+    told(TOKENS_ESTIMATED, 100, 200);
+    call.max_tokens = 30;
+    cancelled(40);
+    told(TOKENS_ESTIMATED, 100, 30);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(cut_by_us),       TEST(by_how_it_ended),    TEST(broken_off_later), TEST(nothing_to_decide),
-        TEST(reported_so_far), TEST(how_far_it_runs_on), TEST(without_a_price),
+        TEST(cut_by_us),
+        TEST(by_how_it_ended),
+        TEST(broken_off_later),
+        TEST(nothing_to_decide),
+        TEST(reported_so_far),
+        TEST(how_far_it_runs_on),
+        TEST(without_a_price),
+        TEST(estimates_learn_from_reports),
+        TEST(nothing_else_teaches),
+        TEST(runs_on_to_the_mean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,11 @@ static const struct breaker_conf breaker = {.failures = 5,
 static struct kept life(uint64_t now_us, int64_t wall_ms)
 {
     uint16_t id;
-    struct kept k = {.registry = registry_new(), .latency = latency_new(2), .now_us = now_us, .wall_ms = wall_ms};
+    struct kept k = {.registry = registry_new(),
+                     .latency = latency_new(2),
+                     .ratios = ratio_book_new(2),
+                     .now_us = now_us,
+                     .wall_ms = wall_ms};
     assert_int_equal(registry_intern_target(k.registry, "p", "h:1", "m", &id), ERR_OK);
     assert_int_equal(registry_intern_credential(k.registry, "p", 1, &id), ERR_OK);
     return k;
@@ -33,6 +37,7 @@ static struct kept life(uint64_t now_us, int64_t wall_ms)
 static void end(struct kept *k)
 {
     latency_free(k->latency);
+    ratio_book_free(k->ratios);
     registry_free(k->registry);
 }
 
@@ -48,6 +53,8 @@ static void live(struct kept *k)
     }
     for (int i = 0; i < 5; i++)
         registry_bad(k->registry, 0, NOW, false, &breaker, &rng, &none);
+    for (int i = 0; i < 40; i++)
+        ratio_learn(ratio_core(k->ratios, i % 2), 0, RATIO_OUTPUT, 300, 100);
 }
 
 static uint64_t budget(const struct kept *k, uint64_t now_us)
@@ -68,6 +75,7 @@ static void test_round_trip(void **state)
     uint64_t left_is = registry_until(is.registry, 0, 0, 50 * S) - 50 * S;
     assert_int_equal(left_is, left_was - 10 * S); /* ten seconds of it went by while we were away */
     assert_in_range(budget(&is, 51 * S), 980000, 1030000);
+    assert_int_equal(ratio_tokens(ratio_core(is.ratios, 1), 0, RATIO_OUTPUT, 300), 100);
     buf_fini(&text);
     end(&was);
     end(&is);
@@ -93,6 +101,7 @@ static void expect_refused(struct bytes text)
     assert_int_equal(keep_take(&k, text), ERR_SYNTAX);
     assert_int_equal(registry_state(k.registry, 0, 50 * S), HEALTH_CLOSED);
     assert_false(latency_report(k.latency, (struct latency_key){0}, &conf, 50 * S, &told));
+    assert_int_equal(ratio_tokens(ratio_core(k.ratios, 0), 0, RATIO_OUTPUT, 300), 75);
     end(&k);
 }
 
