@@ -33,6 +33,8 @@ static void usage(FILE *to)
         "       ringmain price --article                            a published comparison, recomputed\n"
         "       ringmain price import FILE                          a price book from LiteLLM's catalogue\n"
         "       ringmain price budget --target PROVIDER/MODEL       what a first-token budget trades (budget --help)\n"
+        "       ringmain price what-if --set NAME=VALUE             the ledger's requests under another policy "
+        "(what-if --help)\n"
         "\n"
         "  -c, --config FILE       the configuration (default ringmain.yaml); prices are those of today\n"
         "  --route MODEL           the route; not needed where there is only one\n"
@@ -142,6 +144,8 @@ int cmd_price(int argc, char **argv)
         return price_import(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "budget") == 0)
         return price_budget(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "what-if") == 0)
+        return price_whatif(argc - 1, argv + 1);
     while ((o = getopt_long(argc, argv, "c:h", options, NULL)) != -1) {
         if (o == 'h') {
             usage(stdout);

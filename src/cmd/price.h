@@ -11,6 +11,8 @@ int price_article(bool is_json);
 int price_import(int argc, char **argv);
 /* `ringmain price budget`; argv[0] is "budget". */
 int price_budget(int argc, char **argv);
+/* `ringmain price what-if`; argv[0] is "what-if". */
+int price_whatif(int argc, char **argv);
 /* What resilience costs on a route of the configuration. */
 struct chain_options;
 int price_chain(const struct chain_options *o);

@@ -26,6 +26,7 @@ struct out {    /* an attempt that is out */
     const struct link_conf *link;
     struct part part;
     uint32_t told_bytes;
+    bool is_joining; /* it is to go on with an answer that broke off, and has not met it yet */
 };
 
 struct guest {
@@ -191,6 +192,7 @@ static bool start_part(struct stage *s, struct guest *g, const struct relay_acti
     unsigned at = a->link->index % GUEST_LINKS;
     RM_ASSERT(o->n == 0);
     *o = (struct out){.n = a->n, .start_us = s->now_us, .link = a->link, .part = {.usage = USAGE_NONE}};
+    o->is_joining = a->resume != RESUME_NONE;
     struct part_ask ask = {g->request, a->link, n_asked(s, g, a->link), s->now_us, a->quirks};
     g->n_asked[at] += g->n_asked[at] < UINT8_MAX;
     s->conf->host.play(s->conf->host.arg, &ask, &o->part);
@@ -279,6 +281,16 @@ static void tell_text(struct stage *s, struct guest *g, struct out *o)
     feed_output(s, g, o, (struct event){.kind = EVENT_TEXT, .is_token = true, .text_bytes = more, .usage = USAGE_NONE});
 }
 
+/* It meets what the client has at its first token, unless it is known to part from it. */
+static void join(struct stage *s, struct guest *g, struct out *o)
+{
+    bool parts = o->part.has_failed && o->part.failure.outcome == OUTCOME_INCOMPATIBLE;
+    if (!o->is_joining || parts)
+        return;
+    o->is_joining = false;
+    feed(s, g, (struct relay_event){.kind = RELAY_JOINED, .n = o->n});
+}
+
 static void end_part(struct stage *s, struct guest *g, struct out *o)
 {
     uint16_t n = o->n;
@@ -317,6 +329,8 @@ static void do_attempt(struct stage *s, struct guest *g, const struct cue *c)
     case CUE_TOKEN:
     case CUE_MORE:
         tell_text(s, g, o);
+        if (g->life == life && o->n == c->n)
+            join(s, g, o);
         break;
     default:
         end_part(s, g, o);
