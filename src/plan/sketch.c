@@ -152,6 +152,8 @@ bool sketch_add(const struct sketch *s, uint64_t now_us, struct sketch_sum *sum)
     for (; by > 0; by--)
         one *= 2;
     for (unsigned i = 0; i < SKETCH_BUCKETS; i++) {
+        if ((answered[i] | cut[i]) == 0)
+            continue;
         sum->answered[i] += answered[i] / one;
         sum->n_answered += answered[i] / one;
         sum->cut[i] += cut[i] / one;
@@ -209,8 +211,13 @@ double survival_end(const struct survival *s)
 
 uint64_t survival_quantile(const struct survival *s, double q)
 {
-    for (unsigned i = 0; i < s->end; i++)
-        if (s->after[i] <= 1 - q + 1e-12)
-            return sketch_time(i);
-    return 0;
+    unsigned lo = 0, hi = s->end; /* the curve only falls */
+    while (lo < hi) {
+        unsigned middle = (lo + hi) / 2;
+        if (s->after[middle] <= 1 - q + 1e-12)
+            hi = middle;
+        else
+            lo = middle + 1;
+    }
+    return lo < s->end ? sketch_time(lo) : 0;
 }
