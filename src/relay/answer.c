@@ -41,10 +41,10 @@ enum outcome answer_failure(struct relay *r, const struct failure *f, const stru
 {
     struct relay_answer *a = new_answer(r);
     *a = (struct relay_answer){.status = verdict_status(f),
-                                      .failure = *f,
-                                      .provider = link ? link->provider->name : NULL,
-                                      .retry_after_ms = -1,
-                                      .no_retry = verdict_is_hopeless(f)};
+                               .failure = *f,
+                               .provider = link ? link->provider->name : NULL,
+                               .retry_after_ms = -1,
+                               .no_retry = verdict_is_hopeless(f)};
     if (is_retry_told(f)) {
         uint64_t us = soonest_us(r, now_us);
         if (f->retry_after_ms >= 0)

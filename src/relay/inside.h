@@ -20,12 +20,12 @@ enum request_state {
 
 /* An answer that broke off after its commit, and what may go on with it. */
 struct resume {
-    bool is_wanted;       /* by the route, and a client that streams one choice */
-    bool is_possible;     /* so far the client has plain text only, and not too much to keep */
-    bool is_going_on;     /* the stream broke off; whoever is tried now is to go on with it */
-    bool is_refused;      /* the link that is tried takes no prefilled answer */
-    uint64_t n_told;      /* bytes of text that the client has */
-    enum resume_way way;  /* of the attempt that is out */
+    bool is_wanted;        /* by the route, and a client that streams one choice */
+    bool is_possible;      /* so far the client has plain text only, and not too much to keep */
+    bool is_going_on;      /* the stream broke off; whoever is tried now is to go on with it */
+    bool is_refused;       /* the link that is tried takes no prefilled answer */
+    uint64_t n_told;       /* bytes of text that the client has */
+    enum resume_way way;   /* of the attempt that is out */
     struct failure *broke; /* what the client is told if nobody can go on */
     const struct link_conf *broke_link;
 };
@@ -70,8 +70,8 @@ struct relay {
     bool is_count_owed;  /* the failure before a retry is counted only if the retry does not come */
     bool is_429_owed;
 
-    bool is_later;      /* an earlier link failed for its own reasons */
-    uint64_t n_ignored; /* events of attempts that were over */
+    bool is_later;        /* an earlier link failed for its own reasons */
+    uint64_t n_ignored;   /* events of attempts that were over */
     struct failure *last; /* the last failure; NULL = none. In the arena, as what follows: most requests have none */
     const struct link_conf *last_link;
     const struct link_conf *context_failed; /* its context was too short: only larger windows from here */

@@ -227,7 +227,7 @@ def test_the_seed_route_works_as_it_stands(world, form):
 
 def test_check_reports_every_fault_at_once(tmp_path):
     path = tmp_path / "c.yaml"
-    path.write_text("listn: 1\nproviders:\n  a: { dialect: opnai, base_url: \"http://x/v1\" }\nroutes:\n  - model: r\n    order: [b]\n    ttft_buget_ms: 5\n    hedge: {}\n")
+    path.write_text("listn: 1\nproviders:\n  a: { dialect: opnai, base_url: \"http://x/v1\" }\nroutes:\n  - model: r\n    order: [b]\n    ttft_buget_ms: 5\n    hedge: on\n")
     out = cli("check", "-c", str(path))
     text = out.stdout + out.stderr
     assert out.returncode == 1
