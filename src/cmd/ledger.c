@@ -15,6 +15,7 @@ enum { TAIL_DEFAULT = 20, FOLLOW_MS = 200, FOLLOW_IDS = 8192 };
 
 struct asked {
     const char *config, *db, *since, *word, *id;
+    const char *path; /* of the ledger */
     uint64_t n;
     bool follows, is_json;
 };
@@ -178,6 +179,9 @@ static void print_summary(const struct summary *s)
     put_usd(&b, s->keepalive_nusd);
     if (s->n_keepalives_unpriced > 0)
         buf_printf(&b, " and %lld of unknown price", (long long)s->n_keepalives_unpriced);
+    buf_putc(&b, '\n');
+    counting_text(&s->counting, &b);
+    estimates_text(&s->estimates, &b);
     if (s->hedging.n_started > 0)
         buf_putc(&b, '\n');
     hedging_text(&s->hedging, &b);
@@ -329,6 +333,8 @@ static int sum(struct ledger_reader *r, const struct asked *a)
     struct arena arena = {0};
     struct summary s;
     int code = summary_read(r, since_ms, &arena, &s) == ERR_OK ? 0 : failed(r);
+    if (code == 0)
+        ledger_estimates(a->path, &arena, &s.estimates);
     if (code == 0 && a->is_json) {
         struct buf out = {0};
         summary_json(&s, &out);
@@ -390,8 +396,9 @@ static bool read_words(struct asked *a, int argc, char **argv)
     return true;
 }
 
-static int run(const struct asked *a, const char *path)
+static int run(struct asked *a, const char *path)
 {
+    a->path = path;
     struct ledger_reader *r = NULL;
     char message[400] = "";
     if (ledger_reader_open(path, &r, message, sizeof message) != ERR_OK) {
@@ -403,7 +410,7 @@ static int run(const struct asked *a, const char *path)
     return code;
 }
 
-static int run_of_config(const struct asked *a)
+static int run_of_config(struct asked *a)
 {
     struct config_faults faults = {0};
     struct config *config = NULL;

@@ -3,6 +3,7 @@
 #define RM_CMD_LEDGER_H
 
 #include "cmd/prices.h"
+#include "ledger/counting.h"
 #include "ledger/reader.h"
 
 /* "30m", "24h", "7d", or a time -> milliseconds since 1970. False = none of them. */
@@ -11,6 +12,10 @@ bool ledger_since(struct ledger_reader *r, const char *text, int64_t *ms);
 /* Subcommands of their own; argv[0] is the word. */
 int ledger_reprice(int argc, char **argv);
 int ledger_reconcile(int argc, char **argv);
+
+/* What the gateway that writes this ledger has learned of estimates: from the state file beside it. Left empty where
+ * there is none, or it is damaged. In the arena. */
+void ledger_estimates(const char *ledger_path, struct arena *arena, struct estimates *out);
 
 /* A ledger with the prices to look at it. */
 struct ledger_stage {

@@ -121,6 +121,8 @@ enum err summary_read(struct ledger_reader *r, int64_t since_ms, struct arena *a
         e = hedging_read(r, since_ms > 0 ? reader_id_at(since_ms) : 0, &out->hedging);
     if (e == ERR_OK)
         e = budgets_read(r, since_ms > 0 ? reader_id_at(since_ms) : 0, &out->budgets);
+    if (e == ERR_OK)
+        e = counting_read(r, since_ms > 0 ? reader_id_at(since_ms) : 0, &out->counting);
     sqlite3_exec(reader_db(r), "COMMIT", NULL, NULL, NULL);
     return e;
 }
@@ -234,6 +236,10 @@ void summary_json(const struct summary *s, struct buf *out)
     named_int(&w, "unclean_ends", s->n_runs_unclean);
     hedging_json(&w, &s->hedging);
     budgets_json(&w, &s->budgets);
+    jw_key(&w, "tokens_from");
+    counting_json(&s->counting, &w);
+    jw_key(&w, "estimates");
+    estimates_json(&s->estimates, &w);
     jw_key(&w, "outcomes");
     jw_object(&w);
     for (size_t i = 0; i < s->n_outcomes; i++)

@@ -4,6 +4,7 @@
 #define RM_LEDGER_SUMMARY_H
 
 #include "ledger/budgets.h"
+#include "ledger/counting.h"
 #include "ledger/hedging.h"
 
 struct summary_target {
@@ -25,6 +26,8 @@ struct summary {
     int64_t n_runs_unclean;
     struct hedging hedging;
     struct budgets budgets;
+    struct counting counting;
+    struct estimates estimates;     /* for the caller to fill in */
     struct summary_count *outcomes; /* by the request's outcome, most first */
     size_t n_outcomes;
     struct summary_target *targets; /* by provider and model, dearest first; keepalives included */

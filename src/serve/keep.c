@@ -50,6 +50,14 @@ static bool take_head(struct bytes *text, int64_t *wall_ms)
            version == VERSION && bytes_to_i64(line, wall_ms);
 }
 
+bool keep_lines(struct bytes text, struct bytes *lines, int64_t *wall_ms)
+{
+    if (!check_hash(&text) || !take_head(&text, wall_ms))
+        return false;
+    *lines = text;
+    return true;
+}
+
 static enum err take_line(const struct kept *k, struct bytes line, uint64_t away_us)
 {
     if (bytes_starts_with(line, BYTES("latency ")))
@@ -63,7 +71,7 @@ enum err keep_take(const struct kept *k, struct bytes text)
 {
     int64_t wall_ms;
     enum err worst = ERR_OK;
-    if (!check_hash(&text) || !take_head(&text, &wall_ms))
+    if (!keep_lines(text, &text, &wall_ms))
         return ERR_SYNTAX;
     uint64_t away_us = k->wall_ms > wall_ms ? (uint64_t)(k->wall_ms - wall_ms) * 1000 : 0;
     while (text.n > 0) {

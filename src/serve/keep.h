@@ -25,6 +25,8 @@ struct kept {
 
 /* The file's text. */
 void keep_text(const struct kept *k, struct buf *out);
+/* The lines of such a text, without its first and its last, and when it was written. False: damaged. */
+bool keep_lines(struct bytes text, struct bytes *lines, int64_t *wall_ms);
 /* Takes a text over. ERR_SYNTAX: damaged, nothing was taken; ERR_LIMIT: more than fits, the rest was taken. Before the
  * workers run. */
 enum err keep_take(const struct kept *k, struct bytes text) RM_MUST_USE;

@@ -1,9 +1,11 @@
 """What is billed for answers that did not come whole: by the provider's rule, and estimated by what its reports have taught."""
+import json
 import re
+import subprocess
 
 import pytest
 
-from harness import SLOW, Gateway, Provider, Reply, good, openai_chunk, openai_events, provider_conf, stream, wait_for
+from harness import BINARY, SLOW, Gateway, Provider, Reply, good, openai_chunk, openai_events, provider_conf, stream, wait_for
 
 BUDGET_MS = 250
 PROMPT = "Say something that is as long as it has to be."
@@ -127,5 +129,31 @@ def test_estimates_follow_the_reports_and_outlive_a_restart(world):
         assert one["decision"] == "the client left; billed for input and output so far (assumed)"
     check()
     g.stop()
+    summed = ledger_sum(g)
+    parts = summed["tokens_from"]
+    assert (parts["reported"]["attempts"], parts["estimated"]["attempts"], parts["unbilled"]["attempts"]) == (25, 1, 0)
+    assert parts["estimated"]["cost_nusd"] == 12 * 2000 + 60 * 8000
+    assert parts["reported"]["cost_nusd"] + parts["estimated"]["cost_nusd"] == summed["cost_nusd"]
+    output = summed["estimates"]["targets"][1]
+    assert output == {"provider": "a", "model": "m-a", "side": "output", "samples": 25, "is_known": True,
+                      "bytes_per_token": 2.0, "error": 0.0}
     g = world()
     check()
+
+
+def ledger_sum(g):
+    out = subprocess.run([BINARY, "ledger", "sum", "--json", "-c", str(g.path)], capture_output=True, text=True, check=True)
+    return json.loads(out.stdout)
+
+
+def test_a_state_file_that_is_damaged_tells_nothing(world):
+    g = world()
+    for _ in range(3):
+        assert g.chat(content=PROMPT).status == 200
+    g.stop()
+    state = g.dir / "ringmain.db.state"
+    assert ledger_sum(g)["estimates"]["targets"]
+    state.write_text(state.read_text().replace("ratio 3 ", "ratio 4 "))
+    assert ledger_sum(g)["estimates"] is None
+    state.unlink()
+    assert ledger_sum(g)["estimates"] is None

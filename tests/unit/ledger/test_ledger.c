@@ -326,9 +326,14 @@ static void sums(void **state)
     assert_string_equal(s.targets[0].provider, "anthropic");
     assert_int_equal(s.targets[0].n_served, 4);
     assert_int_equal(s.targets[1].n_failed, 4);
+    assert_int_equal(s.counting.parts[TOKENS_REPORTED].n, 4);
+    assert_int_equal(s.counting.parts[TOKENS_ESTIMATED].n, 4);
+    assert_int_equal(s.counting.parts[TOKENS_UNBILLED].n, 0);
+    assert_null(s.estimates.v);
     struct buf out = {0};
     summary_json(&s, &out);
     assert_non_null(strstr(buf_cstr(&out), "\"waste_percent\":50.000,\"unpriced_requests\":1"));
+    assert_non_null(strstr(buf_cstr(&out), "\"tokens_from\":{\"reported\":{\"attempts\":4,"));
     assert_int_equal(summary_read(r, t0 + 2000, &arena, &s), ERR_OK);
     assert_int_equal(s.n_requests, 2);
     assert_true(reader_now_ms(r) > INT64_C(1700000000000));
