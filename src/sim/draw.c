@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #define SECOND_US UINT64_C(1000000)
+#define SCALED_MAX 2.16e10       /* six hours; tokens are fewer */
 #define ALONE_US (5 * SECOND_US) /* so far reaches a failure that stands alone */
 enum { ENOUGH = 8, PICKS = 24, CUTS_MAX = 8, SIZES = 5, SAMPLES_MIN = 20, BYTES_A_TOKEN = 4 };
 
@@ -342,7 +343,8 @@ static struct own own_of(const struct past *p, const struct past_request *r)
 
 static int64_t scaled(int64_t v, int64_t to, int64_t from)
 {
-    return from > 0 ? (int64_t)((double)v * (double)to / (double)from + 0.5) : v;
+    double out = from > 0 ? (double)v * (double)to / (double)from + 0.5 : (double)v;
+    return out < SCALED_MAX ? (int64_t)out : (int64_t)SCALED_MAX;
 }
 
 static void fit_prompt(struct usage *u, int64_t prompt)

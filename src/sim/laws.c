@@ -578,6 +578,12 @@ static void judge_record(struct world *w, struct guest *g)
         waste = plus(waste, a->waste_nusd);
     }
     LAW(rec->cost_nusd == cost && rec->waste_nusd == waste, "the request's cost is not the sum of its attempts'");
+    for (size_t i = 0; i < rec->n_attempts; i++) {
+        w->result->attempts_nusd += cost != NUSD_UNKNOWN ? rec->attempts[i].cost_nusd : 0;
+        w->result->attempts_waste_nusd += waste != NUSD_UNKNOWN ? rec->attempts[i].waste_nusd : 0;
+    }
+    w->result->requests_nusd += rec->cost_nusd != NUSD_UNKNOWN ? rec->cost_nusd : 0;
+    w->result->requests_waste_nusd += rec->waste_nusd != NUSD_UNKNOWN ? rec->waste_nusd : 0;
     LAW(rec->n_started == n_started && n_started == l->n_started, "started attempts are miscounted");
     LAW(n_served == l->is_committed + l->n_joins && (rec->served_link >= 0) == l->is_committed,
         "the client's bytes are not from one attempt, or from those that met");

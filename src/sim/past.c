@@ -13,7 +13,10 @@
 
 #include <stdlib.h>
 
-enum { MINUTE_MS = 60000, THIN_BITS_MAX = 30, NAMES_MAX = 256 };
+enum { MINUTE_MS = 60000, THIN_BITS_MAX = 30, NAMES_MAX = 256, TOKENS_MAX = 1000000000, DAYS_MAX = 1500 };
+#define TIME_US_MAX INT64_C(21600000000) /* six hours */
+#define DAY_MS INT64_C(86400000)
+#define WALL_MS_MAX INT64_C(253402300800000) /* the year 10000 */
 
 struct name {
     struct name *next;
@@ -182,25 +185,44 @@ static void grow(struct past *p, size_t n_attempts)
     }
 }
 
+/* A ledger is a file like any other: what stands there is held within bounds. */
+static int64_t within(int64_t v, int64_t min, int64_t max)
+{
+    return v < min ? min : v > max ? max : v;
+}
+
 static int64_t since(int64_t from_us, int64_t at_us)
 {
-    return at_us < 0 ? -1 : at_us > from_us ? at_us - from_us : 0;
+    int64_t us = within(at_us, -1, TIME_US_MAX);
+    return us < 0 ? -1 : us > from_us ? us - from_us : 0;
+}
+
+static struct usage tokens_within(const struct usage *u)
+{
+    return (struct usage){within(u->input, 0, TOKENS_MAX),          within(u->cache_read, 0, TOKENS_MAX),
+                          within(u->cache_write_5m, 0, TOKENS_MAX), within(u->cache_write_1h, 0, TOKENS_MAX),
+                          within(u->output, 0, TOKENS_MAX),         within(u->reasoning, 0, TOKENS_MAX)};
+}
+
+static uint8_t outcome_within(enum outcome o)
+{
+    return (unsigned)o < OUTCOME_N ? (uint8_t)o : OUTCOME_NONE;
 }
 
 static void add_attempt(struct past *p, const struct attempt_record *a)
 {
     struct past_attempt *to = &p->attempts[p->n_attempts++];
-    int64_t start_us = a->start_us > 0 ? a->start_us : 0;
+    int64_t start_us = within(a->start_us, 0, TIME_US_MAX);
     *to = (struct past_attempt){.at_us = (uint64_t)start_us,
-                                .connect_us = a->connect_us,
+                                .connect_us = within(a->connect_us, -1, TIME_US_MAX),
                                 .head_us = since(start_us, a->first_byte_us),
                                 .token_us = since(start_us, a->ttft_us),
                                 .end_us = since(start_us, a->total_us),
-                                .retry_after_ms = a->retry_after_ms,
-                                .tokens = a->tokens,
+                                .retry_after_ms = within(a->retry_after_ms, -1, DAY_MS),
+                                .tokens = tokens_within(&a->tokens),
                                 .target = add_target(p, a->provider, a->model),
                                 .status = a->status,
-                                .outcome = (uint8_t)a->outcome,
+                                .outcome = outcome_within(a->outcome),
                                 .tokens_from = (uint8_t)a->tokens_from,
                                 .is_started = a->is_started};
 }
@@ -208,7 +230,7 @@ static void add_attempt(struct past *p, const struct attempt_record *a)
 void past_add(struct past *p, const struct request_record *rec)
 {
     RM_ASSERT(!p->is_sealed);
-    if (rec->started_wall_ms <= 0)
+    if (rec->started_wall_ms <= 0 || rec->started_wall_ms > WALL_MS_MAX)
         return;
     p->n_seen++;
     if (p->n_requests >= p->n_max)
@@ -219,18 +241,18 @@ void past_add(struct past *p, const struct request_record *rec)
     struct past_request *r = &p->requests[p->n_requests++];
     *r = (struct past_request){.id = rec->id,
                                .wall_ms = rec->started_wall_ms,
-                               .prompt_bytes = rec->prompt_bytes,
+                               .prompt_bytes = within(rec->prompt_bytes, 0, TOKENS_MAX),
                                .max_tokens = rec->max_tokens,
                                .prefix_hash = rec->prefix_hash,
-                               .ttft_us = rec->ttft_us,
-                               .total_us = rec->total_us,
+                               .ttft_us = within(rec->ttft_us, -1, TIME_US_MAX),
+                               .total_us = within(rec->total_us, -1, TIME_US_MAX),
                                .cost_nusd = rec->cost_nusd,
                                .waste_nusd = rec->waste_nusd,
                                .dialect = name_of(p, rec->dialect),
                                .effort = name_of(p, rec->effort),
                                .first_attempt = p->n_attempts,
                                .n_attempts = rec->n_attempts,
-                               .outcome = (uint8_t)rec->outcome,
+                               .outcome = outcome_within(rec->outcome),
                                .is_stream = rec->is_stream};
     for (uint16_t i = 0; i < rec->n_attempts; i++) {
         add_attempt(p, &rec->attempts[i]);
@@ -262,32 +284,58 @@ static bool says_something(const struct past_attempt *a)
            a->outcome != OUTCOME_REPAIRED && a->outcome != OUTCOME_DRAINED && a->outcome != OUTCOME_NONE;
 }
 
+static void count_attempts(struct past *p)
+{
+    for (size_t i = 0; i < p->n_requests; i++) {
+        const struct past_request *r = &p->requests[i];
+        for (uint16_t k = 0; k < r->n_attempts; k++) {
+            const struct past_attempt *a = &p->attempts[r->first_attempt + k];
+            if (says_something(a))
+                p->targets[a->target].n++;
+        }
+    }
+}
+
 static void list_targets(struct past *p)
 {
-    for (size_t i = 0; i < p->n_attempts; i++)
-        if (says_something(&p->attempts[i]))
-            p->targets[p->attempts[i].target].n++;
+    count_attempts(p);
     for (size_t t = 0; t < p->n_targets; t++) {
         p->targets[t].attempts = ARENA_ARRAY(&p->arena, const struct past_attempt *, p->targets[t].n + 1);
         p->targets[t].n = 0;
     }
-    for (size_t i = 0; i < p->n_attempts; i++) {
-        if (!says_something(&p->attempts[i]))
-            continue;
-        struct target *t = &p->targets[p->attempts[i].target];
-        t->attempts[t->n++] = &p->attempts[i];
+    for (size_t i = 0; i < p->n_requests; i++) {
+        const struct past_request *r = &p->requests[i];
+        for (uint16_t k = 0; k < r->n_attempts; k++) {
+            const struct past_attempt *a = &p->attempts[r->first_attempt + k];
+            struct target *t = a->target == PAST_NO_TARGET ? NULL : &p->targets[a->target];
+            if (t != NULL && says_something(a))
+                t->attempts[t->n++] = a;
+        }
     }
     for (size_t t = 0; t < p->n_targets; t++)
         if (p->targets[t].n > 0)
             qsort(p->targets[t].attempts, p->targets[t].n, sizeof p->targets[t].attempts[0], by_start);
 }
 
+/* What is years older than the rest would only stretch the clock. */
+static void drop_ancient(struct past *p)
+{
+    size_t n = 0;
+    int64_t newest_ms = p->n_requests > 0 ? p->requests[p->n_requests - 1].wall_ms : 0;
+    while (n < p->n_requests && newest_ms - p->requests[n].wall_ms > DAYS_MAX * DAY_MS)
+        n++;
+    p->n_requests -= n;
+    memmove(p->requests, p->requests + n, p->n_requests * sizeof *p->requests);
+}
+
 void past_seal(struct past *p)
 {
     RM_ASSERT(!p->is_sealed);
     p->is_sealed = true;
-    if (p->n_requests > 0)
+    if (p->n_requests > 0) {
         qsort(p->requests, p->n_requests, sizeof *p->requests, by_time);
+        drop_ancient(p);
+    }
     for (size_t i = 0; i < p->n_requests; i++) {
         struct past_request *r = &p->requests[i];
         r->at_us = PAST_START_US + (uint64_t)(r->wall_ms - p->requests[0].wall_ms) * 1000;

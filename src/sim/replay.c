@@ -23,6 +23,12 @@ static void put_time(struct replay_tally *t, int64_t us)
     t->ttft_us[t->n++] = us;
 }
 
+static int64_t plus(int64_t a, int64_t b)
+{
+    int64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? (b > 0 ? INT64_MAX : INT64_MIN + 1) : sum;
+}
+
 static void put_seen(struct replay_tally *t, const struct seen *s)
 {
     struct replay_figures *f = &t->figures;
@@ -40,8 +46,8 @@ static void put_seen(struct replay_tally *t, const struct seen *s)
         f->n_unpriced++;
         return;
     }
-    f->cost_nusd += s->cost_nusd;
-    f->waste_nusd += s->waste_nusd == NUSD_UNKNOWN ? 0 : s->waste_nusd;
+    f->cost_nusd = plus(f->cost_nusd, s->cost_nusd);
+    f->waste_nusd = plus(f->waste_nusd, s->waste_nusd == NUSD_UNKNOWN ? 0 : s->waste_nusd);
 }
 
 void tally_add(struct replay_tally *t, const struct request_record *rec)

@@ -41,7 +41,9 @@ struct world_result {
     uint64_t hash; /* of all that happened */
     unsigned n_requests, n_ok, n_failed, n_cancelled, n_attempts;
     unsigned n_retries, n_repairs, n_waits, n_trials, n_overtimes, n_skips, n_in_stream, n_joins,
-        n_hedges;     /* what the story touched */
+        n_hedges; /* what the story touched */
+    /* Money, of requests whose attempts are all priced: summed over requests, and over their attempts. */
+    int64_t requests_nusd, requests_waste_nusd, attempts_nusd, attempts_waste_nusd;
     char broken[200]; /* the first law that was broken; "" = none */
 };
 
