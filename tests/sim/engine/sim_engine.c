@@ -32,6 +32,10 @@ static void add_up(const struct world_result *r)
     total.n_in_stream += r->n_in_stream;
     total.n_joins += r->n_joins;
     total.n_hedges += r->n_hedges;
+    total.requests_nusd += r->requests_nusd;
+    total.requests_waste_nusd += r->requests_waste_nusd;
+    total.attempts_nusd += r->attempts_nusd;
+    total.attempts_waste_nusd += r->attempts_waste_nusd;
 }
 
 static bool run_seed(uint64_t seed, enum sabotage sabotage, struct world_result *r)
@@ -60,6 +64,15 @@ static int run_range(const struct options *o, enum sabotage sabotage)
            (unsigned long long)o->n_seeds, total.n_requests, total.n_ok, total.n_failed, total.n_cancelled,
            total.n_attempts, total.n_retries, total.n_repairs, total.n_waits, total.n_trials, total.n_overtimes,
            total.n_skips, total.n_in_stream, total.n_joins, total.n_hedges);
+    if (total.requests_nusd != total.attempts_nusd || total.requests_waste_nusd != total.attempts_waste_nusd) {
+        printf(
+            "LAW BROKEN: the sums of requests (%lld, waste %lld) are not those of their attempts (%lld, waste %lld)\n",
+            (long long)total.requests_nusd, (long long)total.requests_waste_nusd, (long long)total.attempts_nusd,
+            (long long)total.attempts_waste_nusd);
+        return 1;
+    }
+    printf("spend %lld nano-dollars, waste %lld: requests and their attempts add up alike\n",
+           (long long)total.requests_nusd, (long long)total.requests_waste_nusd);
     return 0;
 }
 
