@@ -133,13 +133,42 @@ static struct bytes take(struct bytes *in, size_t n)
     return out;
 }
 
+/* The usual head of a chunk in one go: a few digits and CRLF. What is not quite so is left to step. */
+static void pass_head(struct body_reader *b, struct bytes *in)
+{
+    size_t most = in->n < 8 ? in->n : 8, at = 0;
+    uint64_t size = 0;
+    for (int digit; at < most && (digit = hex_digit((unsigned char)in->p[at])) >= 0; at++)
+        size = size << 4 | (uint64_t)digit;
+    if (size == 0 || in->n - at < 2 || in->p[at] != '\r' || in->p[at + 1] != '\n')
+        return;
+    (void)take(in, at + 2);
+    b->left = size;
+    b->state = CHUNK_DATA;
+    b->line_bytes = 0;
+}
+
+static struct bytes take_data(struct body_reader *b, struct bytes *in)
+{
+    struct bytes out = take(in, b->left < in->n ? (size_t)b->left : in->n);
+    b->left -= out.n;
+    if (b->left > 0)
+        return out;
+    b->state = CHUNK_DATA_CR;
+    if (in->n >= 2 && in->p[0] == '\r' && in->p[1] == '\n') { /* the rule */
+        (void)take(in, 2);
+        b->state = CHUNK_SIZE;
+    }
+    return out;
+}
+
 static enum body_result next_chunked(struct body_reader *b, struct bytes *in, struct bytes *out)
 {
+    if (in->n > 0 && b->state == CHUNK_SIZE && b->digits == 0)
+        pass_head(b, in);
     while (in->n > 0 && b->state != BODY_WHOLE && b->state != BODY_BROKEN) {
         if (b->state == CHUNK_DATA) {
-            *out = take(in, b->left < in->n ? (size_t)b->left : in->n);
-            b->left -= out->n;
-            b->state = b->left == 0 ? CHUNK_DATA_CR : CHUNK_DATA;
+            *out = take_data(b, in);
             return BODY_DATA;
         }
         step(b, (unsigned char)take(in, 1).p[0]);
