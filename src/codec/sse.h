@@ -50,6 +50,11 @@ enum sse_result sse_next(struct sse *s, struct sse_event *ev);
 struct bytes sse_ahead(struct sse *s);
 /* The first n bytes of sse_ahead were a whole event, with its empty line: on to the next. */
 void sse_pass(struct sse *s, size_t n);
+/* All that was fed is read: sse_next would say SSE_MORE. */
+static inline bool sse_is_used_up(const struct sse *s)
+{
+    return s->in.n == 0;
+}
 /* The input has ended. True when an unfinished event with data was pending: it is returned in *ev (the caller decides
  * whether it is whole: its data must parse). */
 bool sse_end(struct sse *s, struct sse_event *ev);

@@ -4,6 +4,7 @@
 #include "dialect/decode.h"
 
 #include "base/check.h"
+#include "codec/json_string.h"
 #include "dialect/dialect.h"
 
 void decoder_init(struct decoder *d, const struct dialect *target, struct bytes vendor, unsigned max_depth,
@@ -61,13 +62,18 @@ void decoder_event(struct decoder *d, const struct sse_event *ev, struct decoded
 
 size_t decoder_ahead(struct decoder *d, struct bytes ahead, struct decoded *out)
 {
-    size_t n, strip_at, strip_end;
-    if (d->mould.n_holes == 0)
+    struct mould *m = &d->mould;
+    struct mould_fit fit;
+    if (m->n_holes == 0 || !mould_match(m, ahead, &fit))
         return 0;
-    arena_reset(&d->scratch, d->clean);
-    n = mould_match(&d->mould, ahead, &d->scratch, &strip_at, &strip_end);
-    *out = (struct decoded){.v = &d->mould.event, .n = 1, .strip_at = strip_at, .strip_end = strip_end};
-    return n;
+    if (fit.has_escapes) {
+        arena_reset(&d->scratch, d->clean);
+        fit.text = json_string_value(fit.text, true, &d->scratch);
+    }
+    m->event.text = fit.text;
+    m->event.text_bytes = (uint32_t)fit.text.n; /* shorter than MOULD_TEXT_MAX */
+    *out = (struct decoded){.v = &m->event, .n = 1, .strip_at = fit.strip_at, .strip_end = fit.strip_end};
+    return fit.n;
 }
 
 void decoder_whole(struct decoder *d, struct bytes body, struct decoded *out)

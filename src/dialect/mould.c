@@ -63,13 +63,17 @@ static void cut_parts(struct mould *m, struct bytes raw, const struct bytes *hol
 /* What is cut out must lie in one part. */
 static bool set_strip(struct mould *m, size_t at, size_t end)
 {
-    m->strip_at = at;
-    m->strip_end = end;
+    m->strip_part = SIZE_MAX;
     if (at == end)
         return true;
-    for (size_t i = 0; i <= m->n_holes; i++)
-        if (m->parts[i].at <= at && end <= m->parts[i].end)
-            return true;
+    for (size_t i = 0; i <= m->n_holes; i++) {
+        if (m->parts[i].at > at || m->parts[i].end < end)
+            continue;
+        m->strip_part = i;
+        m->strip_at = at - m->parts[i].at;
+        m->strip_end = end - m->parts[i].at;
+        return true;
+    }
     return false;
 }
 
@@ -99,41 +103,38 @@ void mould_make(struct mould *m, struct arena *keep, const struct sse_event *ev,
         mould_clear(m);
 }
 
-static bool is_part(const struct mould *m, const struct mould_part *part, struct bytes ahead, size_t at)
+/* Steps over part i where it stands `at`; false: something else stands there. */
+static bool pass_part(const struct mould *m, size_t i, struct bytes ahead, size_t *at, struct mould_fit *out)
 {
-    size_t n = part->end - part->at;
-    return ahead.n - at >= n && memcmp(ahead.p + at, m->bytes.p + part->at, n) == 0;
+    size_t from = m->parts[i].at, n = m->parts[i].end - from;
+    if (ahead.n - *at < n || memcmp(ahead.p + *at, m->bytes.p + from, n) != 0)
+        return false;
+    if (i == m->strip_part) {
+        out->strip_at = *at + m->strip_at;
+        out->strip_end = *at + m->strip_end;
+    }
+    *at += n;
+    return true;
 }
 
-size_t mould_match(struct mould *m, struct bytes ahead, struct arena *scratch, size_t *strip_at, size_t *strip_end)
+bool mould_match(const struct mould *m, struct bytes ahead, struct mould_fit *out)
 {
-    struct bytes text = {0};
-    struct json_string hole;
-    bool has_escapes = false;
     size_t at = 0;
-    *strip_at = *strip_end = 0;
-    for (size_t i = 0; i <= m->n_holes; i++) {
-        const struct mould_part *part = &m->parts[i];
-        if (!is_part(m, part, ahead, at))
-            return 0;
-        if (m->strip_end > m->strip_at && part->at <= m->strip_at && m->strip_end <= part->end) {
-            *strip_at = at + m->strip_at - part->at;
-            *strip_end = at + m->strip_end - part->at;
-        }
-        at += part->end - part->at;
-        if (i == m->n_holes)
-            break;
-        if (!json_string_read(bytes_from(ahead.p + at, ahead.n - at), &hole))
-            return 0;
+    out->strip_at = out->strip_end = 0;
+    for (size_t i = 0; i < m->n_holes; i++) {
+        struct json_string hole;
+        if (!pass_part(m, i, ahead, &at, out) || !json_string_read(bytes_from(ahead.p + at, ahead.n - at), &hole))
+            return false;
         if (i == m->text_hole) {
-            text = bytes_from(ahead.p + at, hole.n);
-            has_escapes = hole.has_escapes;
+            out->text = bytes_from(ahead.p + at, hole.n);
+            out->has_escapes = hole.has_escapes;
+            if (hole.n == 0 || hole.n >= MOULD_TEXT_MAX)
+                return false;
         }
         at += hole.n;
     }
-    if (text.n == 0)
-        return 0;
-    m->event.text = json_string_value(text, has_escapes, scratch);
-    m->event.text_bytes = m->event.text.n > UINT32_MAX ? UINT32_MAX : (uint32_t)m->event.text.n;
-    return at;
+    if (!pass_part(m, m->n_holes, ahead, &at, out))
+        return false;
+    out->n = at;
+    return true;
 }

@@ -14,13 +14,13 @@
 #include "codec/sse.h"
 #include "model/event.h"
 
-enum { MOULD_HOLES_MAX = 2, MOULD_BYTES_MAX = 1024 };
+enum { MOULD_HOLES_MAX = 2, MOULD_BYTES_MAX = 1024, MOULD_TEXT_MAX = 1 << 24 };
 
 struct mould {
-    struct event event; /* with the text of the last event */
-    size_t strip_at, strip_end;
-    size_t n_holes; /* 0 = no form is known */
+    struct event event; /* the caller sets its text */
+    size_t n_holes;     /* 0 = no form is known */
     size_t text_hole;
+    size_t strip_part, strip_at, strip_end; /* what is to be cut out: of that part, from its beginning; equal = none */
     struct mould_part {
         size_t at, end; /* of `bytes` */
     } parts[MOULD_HOLES_MAX + 1];
@@ -42,8 +42,13 @@ struct mould_source {
 void mould_make(struct mould *m, struct arena *keep, const struct sse_event *ev, const struct event *e,
                 const struct mould_source *from, size_t strip_at, size_t strip_end);
 void mould_clear(struct mould *m);
-/* Does an event of this form begin `ahead`, with text in it? The bytes that it takes, 0 = no. m->event is then that
- * event (its text: a view, or in `scratch`), and *strip_at, *strip_end count from its first byte. */
-size_t mould_match(struct mould *m, struct bytes ahead, struct arena *scratch, size_t *strip_at, size_t *strip_end);
+struct mould_fit {
+    size_t n;                   /* bytes of the event, with its empty line */
+    struct bytes text;          /* as it stands there; not empty */
+    bool has_escapes;           /* json_string_value tells what it means */
+    size_t strip_at, strip_end; /* from the event's first byte; equal = none */
+};
+/* Does an event of this form begin `ahead`, with text in it? The mould must have one. */
+bool mould_match(const struct mould *m, struct bytes ahead, struct mould_fit *out);
 
 #endif

@@ -290,9 +290,33 @@ static void collect(struct draft *d, const struct draft_input *in)
     d->n_collected = collector_bytes(&c->collector);
 }
 
+/* The event before with other text, in a stream that runs: nothing to think about. */
+static bool is_more(const struct draft *d, const struct draft_input *in)
+{
+    return d->mode == MODE_RELAY && in->n == 1 && in->v[0].is_more && d->is_committed && d->waiting.n == 0 &&
+           !d->is_lf_owed && !in->is_dropped && d->o.shown == NULL;
+}
+
+static size_t relay_more(struct draft *d, const struct draft_input *in)
+{
+    struct inbound *inbound = d->call->inbound;
+    d->ends_in_cr = false;
+    if (in->strip_end == in->strip_at) {
+        inbound_put(inbound, in->raw);
+        return in->raw.n;
+    }
+    inbound_put(inbound, bytes_slice(in->raw, 0, in->strip_at));
+    inbound_put(inbound, bytes_slice(in->raw, in->strip_end, in->raw.n));
+    return in->raw.n - (in->strip_end - in->strip_at);
+}
+
 bool draft_put(struct draft *d, const struct draft_input *in, uint32_t *n_bytes)
 {
     size_t n = 0;
+    if (is_more(d, in)) {
+        *n_bytes = (uint32_t)relay_more(d, in);
+        return true;
+    }
     if (d->mode == MODE_OPEN && in->raw_is_stream && in->n == 0 && is_comment(in->raw)) {
         *n_bytes = 0;
         return true;

@@ -181,7 +181,7 @@ static bool decode_ahead(struct answer *a, struct answer_output *out)
 {
     struct decoded d;
     struct bytes ahead = sse_ahead(&a->sse);
-    size_t n = decoder_ahead(&a->decoder, ahead, &d);
+    size_t n = ahead.n > 0 ? decoder_ahead(&a->decoder, ahead, &d) : 0;
     if (n == 0)
         return false;
     sse_pass(&a->sse, n);
@@ -189,8 +189,9 @@ static bool decode_ahead(struct answer *a, struct answer_output *out)
                                   .raw_is_stream = true,
                                   .is_lasting = a->coding == CODING_NONE,
                                   .strip_at = d.strip_at,
-                                  .strip_end = d.strip_end};
-    set_batch(out, &d);
+                                  .strip_end = d.strip_end,
+                                  .v = d.v,
+                                  .n = d.n};
     return true;
 }
 
@@ -310,23 +311,27 @@ void answer_fini(struct answer *a)
 void answer_feed(struct answer *a, struct bytes in)
 {
     RM_ASSERT(a->in.n == 0);
-    a->in = in;
+    a->is_dry = false;
+    if (a->mode == ANSWER_SSE && a->coding == CODING_NONE)
+        sse_feed(&a->sse, in);
+    else
+        a->in = in;
 }
 
 enum answer_result answer_next(struct answer *a, struct answer_output *out)
 {
     struct bytes plain;
-    *out = (struct answer_output){0};
     for (;;) {
         if (a->is_failed)
             return ANSWER_FAILED;
         if (a->decoder.has_done)
             return ANSWER_DONE;
-        enum answer_result r = a->mode == ANSWER_SSE ? next_event(a, out) : ANSWER_MORE;
+        enum answer_result r = sse_is_used_up(&a->sse) ? ANSWER_MORE : next_event(a, out);
         if (r != ANSWER_MORE)
             return r;
         if (!take_plain(a, &plain)) {
-            if (!a->is_failed)
+            a->is_dry = !a->is_failed;
+            if (a->is_dry)
                 return ANSWER_MORE;
         } else if (a->mode == ANSWER_SNIFF) {
             sniff(a, plain);

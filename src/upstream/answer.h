@@ -42,6 +42,7 @@ struct answer {
     enum coding coding;
     bool label_is_sse, label_is_loose; /* loose: the content type tells neither JSON nor SSE */
     bool is_failed, is_ended;
+    bool is_dry;     /* answer_next has said ANSWER_MORE, and nothing was fed since */
     struct bytes in; /* fed, not used yet; borrowed */
     struct inflater inflater;
     char *plain;     /* decoded bytes, borrowed from spec.reads; NULL = none */

@@ -424,7 +424,7 @@ static bool read_body(struct exchange *x, struct exchange_event *ev)
 static bool step_answering(struct exchange *x, struct exchange_event *ev)
 {
     struct answer_output out;
-    enum answer_result r = answer_next(&x->answer, &out);
+    enum answer_result r = x->answer.is_dry ? ANSWER_MORE : answer_next(&x->answer, &out);
     if (r == ANSWER_MORE && x->is_body_read)
         r = answer_end(&x->answer, &out);
     if (r == ANSWER_OUTPUT) {
@@ -514,7 +514,7 @@ struct exchange *exchange_open(struct upstream *u, const struct exchange_spec *s
 void exchange_next(struct exchange *x, struct exchange_event *ev)
 {
     RM_ASSERT(!x->is_closed);
-    *ev = (struct exchange_event){.kind = EXCHANGE_NOTHING};
+    ev->kind = EXCHANGE_NOTHING;
     if (x->is_paused)
         return;
     if (x->is_connect_untold) {

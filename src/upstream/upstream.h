@@ -50,6 +50,7 @@ enum exchange_event_kind {
     EXCHANGE_FAILED    /* failure; the exchange is over, only close is left */
 };
 
+/* Only the members of its kind are set. */
 struct exchange_event {
     enum exchange_event_kind kind;
     int64_t connect_us;
