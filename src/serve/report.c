@@ -105,6 +105,8 @@ void gateway_metrics(struct gateway *g, struct buf *out)
           offsetof(struct stats, cost_nusd));
     money(g, out, "ringmain_waste_usd_total", "Spend on attempts that no client saw.",
           offsetof(struct stats, waste_nusd));
+    money(g, out, "ringmain_estimated_usd_total", "Part of the spend whose tokens no provider reported.",
+          offsetof(struct stats, estimated_nusd));
     struct ledger_stats ledger = {0};
     if (gateway_ledger(g) != NULL)
         ledger_stats(gateway_ledger(g), &ledger);

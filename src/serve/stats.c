@@ -9,8 +9,12 @@ static void add_money(_Atomic int64_t *sum, int64_t nusd)
 void stats_record(struct stats *s, const struct request_record *rec)
 {
     stats_add(&s->requests[rec->outcome], 1);
-    for (uint16_t i = 0; i < rec->n_attempts; i++)
-        stats_add(&s->attempts[rec->attempts[i].outcome], 1);
+    for (uint16_t i = 0; i < rec->n_attempts; i++) {
+        const struct attempt_record *a = &rec->attempts[i];
+        stats_add(&s->attempts[a->outcome], 1);
+        if (a->tokens_from == TOKENS_ESTIMATED)
+            add_money(&s->estimated_nusd, a->cost_nusd);
+    }
     add_money(&s->cost_nusd, rec->cost_nusd);
     add_money(&s->waste_nusd, rec->waste_nusd);
 }

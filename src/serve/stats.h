@@ -15,6 +15,7 @@ struct stats {
     _Atomic uint64_t connections;
     _Atomic uint64_t alarms;
     _Atomic int64_t cost_nusd, waste_nusd; /* known prices only */
+    _Atomic int64_t estimated_nusd;        /* of cost_nusd: of attempts without a report */
 };
 
 static inline void stats_add(_Atomic uint64_t *counter, uint64_t n)

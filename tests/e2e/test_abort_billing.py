@@ -128,6 +128,7 @@ def test_estimates_follow_the_reports_and_outlive_a_restart(world):
         assert (one["tokens"]["input"], one["tokens"]["output"]) == (12, 60), one
         assert one["decision"] == "the client left; billed for input and output so far (assumed)"
     check()
+    assert "ringmain_estimated_usd_total 0.000504000\n" in g.admin("/metrics").body.decode()  # 12 x 2 + 60 x 8
     g.stop()
     summed = ledger_sum(g)
     parts = summed["tokens_from"]
