@@ -150,29 +150,40 @@ static size_t draw_nearest(struct drawer *d, struct range all, uint64_t at_us, u
     return is_prev ? prev : next;
 }
 
-/* The nearest one says whether the target was well then; if so, an attempt of about then says how fast. */
+/* One of about that moment, at which the target was well. is_close: the nearest one is so near that nothing lies in
+ * between; else failures that stand alone may lie there, as often as they do. */
+static const struct past_attempt *draw_well(struct drawer *d, struct range all, uint64_t at_us, unsigned size,
+                                            bool is_close)
+{
+    const struct past_attempt *best = NULL;
+    struct range r = {NULL, 0};
+    for (size_t k = 0; k < SPANS && r.n < ENOUGH; k++)
+        r = around(d, all.v[0]->target, at_us, spans_us[k]);
+    size_t from = (size_t)(r.v - all.v);
+    for (int k = 0; k < PICKS; k++) {
+        size_t i = from + rng_below(&d->rng, r.n);
+        if (is_bad(all.v[i]) && (is_close || has_bad_neighbour(all, i)))
+            continue;
+        best = all.v[i];
+        if (is_bad(best) || size_of_attempt(d, best) == size)
+            break;
+    }
+    return best;
+}
+
+/* The nearest one says whether the target was well then. */
 static const struct past_attempt *draw_near(struct drawer *d, uint16_t target, uint64_t at_us, unsigned size)
 {
-    struct range all = all_of(d, target), r = {NULL, 0};
+    struct range all = all_of(d, target);
     uint64_t distance_us;
     if (all.n == 0)
         return NULL;
     size_t i = draw_nearest(d, all, at_us, &distance_us);
-    bool is_well = !is_bad(all.v[i]);
-    if (!is_well && (distance_us <= ALONE_US || has_bad_neighbour(all, i)))
+    bool is_close = distance_us <= ALONE_US;
+    if (is_bad(all.v[i]) && (is_close || has_bad_neighbour(all, i)))
         return all.v[i];
-    for (size_t k = 0; k < SPANS && r.n < ENOUGH; k++)
-        r = around(d, target, at_us, spans_us[k]);
-    const struct past_attempt *best = all.v[i];
-    for (int k = 0; k < PICKS; k++) {
-        const struct past_attempt *a = any(d, r);
-        if (is_well && is_bad(a))
-            continue;
-        best = a;
-        if (size_of_attempt(d, a) == size)
-            break;
-    }
-    return best;
+    const struct past_attempt *a = draw_well(d, all, at_us, size, is_close);
+    return a != NULL ? a : all.v[i];
 }
 
 /* A cut attempt is longer than what was seen of it: it counts at the long end. Cuts within an outage tell nothing of

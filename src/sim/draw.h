@@ -2,7 +2,8 @@
  *
  * - the request asked this target then too: exactly what happened;
  * - else the target's own attempt just before or just after (the nearer, the likelier) says whether it was well then:
- *   an outage stays one. A failure that stands alone reaches 5 seconds. Where the target was well, one of its attempts
+ *   an outage stays one. A failure that stands alone reaches 5 seconds;
+ *   farther from any attempt such failures come as often as they did. Where the target was well, one of its attempts
  *   of about then is drawn, outcome and times together: from the smallest of these spans that holds eight: 10 seconds,
  *   a minute, a quarter of an hour, an hour around, all; of the same prompt size where there is one. The answer is as
  *   long as this request's own was;
