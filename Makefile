@@ -16,8 +16,8 @@ help:
 	@echo "make report     the page of 'ringmain bench --html' in a headless Chromium (pytest)"
 	@echo "make sim SEED=7 one seed of the engine's simulator, with its story"
 	@echo "make tsan       ThreadSanitizer: simulator and an end-to-end smoke test"
-	@echo "make clang      build and unit tests with clang"
-	@echo "make fuzz T=sse one fuzz target for a minute (json_scan sse head body decode call config price; SECONDS=600)"
+	@echo "make clang      build and unit tests with clang, bodies scanned byte by byte (-Dscan=scalar)"
+	@echo "make fuzz T=sse one fuzz target for a minute (json_scan json_block sse head body decode call config price; SECONDS=600)"
 	@echo "make size       the longest functions and files"
 	@echo "make bench      against HAProxy and nginx (bench/README.md)"
 	@echo "make docs       docs/settings.md from the settings table"
@@ -29,7 +29,7 @@ $(BUILD)/debug/build.ninja:
 $(BUILD)/release/build.ninja:
 	CC=gcc meson setup $(BUILD)/release --buildtype=release -Db_lto=true -Dtests=false >/dev/null
 $(BUILD)/clang/build.ninja:
-	CC=clang meson setup $(BUILD)/clang >/dev/null
+	CC=clang meson setup $(BUILD)/clang -Dscan=scalar >/dev/null
 $(BUILD)/tsan/build.ninja:
 	CC=gcc meson setup $(BUILD)/tsan -Db_sanitize=thread -Db_lundef=false >/dev/null
 $(BUILD)/fuzz/build.ninja:

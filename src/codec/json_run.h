@@ -5,17 +5,17 @@
 
 #include "base/bytes.h"
 
-typedef signed char json_block __attribute__((vector_size(16)));
+typedef signed char json_vec __attribute__((vector_size(16)));
 
-static inline json_block json_block_at(const unsigned char *p)
+static inline json_vec json_vec_at(const unsigned char *p)
 {
-    json_block b;
+    json_vec b;
     memcpy(&b, p, sizeof b);
     return b;
 }
 
 /* Index of the first byte of b that is not zero; 16 when all are. */
-static inline unsigned json_block_first(json_block b)
+static inline unsigned json_vec_first(json_vec b)
 {
     uint64_t half[2];
     memcpy(half, &b, sizeof half);
@@ -34,8 +34,8 @@ static inline unsigned json_block_first(json_block b)
 static inline const unsigned char *json_plain_end(const unsigned char *p, const unsigned char *end)
 {
     while (end - p >= 16) {
-        json_block b = json_block_at(p); /* signed: what is not ASCII is below 0 */
-        unsigned n = json_block_first((b == '"') | (b == '\\') | (b < 0x20));
+        json_vec b = json_vec_at(p); /* signed: what is not ASCII is below 0 */
+        unsigned n = json_vec_first((b == '"') | (b == '\\') | (b < 0x20));
         p += n;
         if (n < 16)
             return p;

@@ -1,15 +1,12 @@
-/* One pass, no recursion: the nesting is a bit per level (object or array), so that a million brackets cost a million
- * steps and no stack. Only the outermost object's names are looked at. */
-#include "codec/json_scan.h"
-
+/* The scan byte by byte. One pass, no recursion: the nesting is a bit per level (object or array), so that a million
+ * brackets cost a million steps and no stack. Only the outermost object's names are looked at. */
 #include "codec/json_run.h"
-
-enum { DEPTH_CAP = 4096 };
+#include "codec/json_scan_impl.h"
 
 struct scanner {
     const unsigned char *p, *end, *start;
     const char *error;
-    uint64_t is_object[DEPTH_CAP / 64];
+    uint64_t is_object[JSON_DEPTH_CAP / 64];
     unsigned depth, max_depth;
     bool is_too_deep;
     const char *duplicate;
@@ -225,26 +222,6 @@ static bool skip_value(struct scanner *s)
     return true;
 }
 
-static enum json_type type_of(unsigned char c)
-{
-    switch (c) {
-    case '"':
-        return JSON_STRING;
-    case '{':
-        return JSON_OBJECT;
-    case '[':
-        return JSON_ARRAY;
-    case 't':
-        return JSON_TRUE;
-    case 'f':
-        return JSON_FALSE;
-    case 'n':
-        return JSON_NULL;
-    default:
-        return JSON_NUMBER;
-    }
-}
-
 static unsigned hex_value(const unsigned char *p)
 {
     unsigned v = 0;
@@ -276,16 +253,12 @@ static bool escaped_name_is(struct bytes raw, const char *name)
     return p == end;
 }
 
-/* Most names differ in their first letter. */
-static bool plain_name_is(struct bytes raw, const char *name)
-{
-    return raw.n > 0 && raw.p[0] == name[0] && bytes_is(raw, name);
-}
-
 static struct json_member *wanted(struct json_member *members, size_t n, struct bytes name, bool has_escape)
 {
+    if (!has_escape)
+        return json_member_named(members, n, name);
     for (size_t i = 0; i < n; i++)
-        if (has_escape ? escaped_name_is(name, members[i].name) : plain_name_is(name, members[i].name))
+        if (escaped_name_is(name, members[i].name))
             return &members[i];
     return NULL;
 }
@@ -317,7 +290,7 @@ static enum err scan_member(struct scanner *s, struct json_member *members, size
     if (!skip_value(s))
         return s->is_too_deep ? ERR_LIMIT : ERR_SYNTAX;
     if (m != NULL) {
-        m->type = type_of(s->start[value_at]);
+        m->type = json_type_of(s->start[value_at]);
         m->name_at = name_at;
         m->value_at = value_at;
         m->value_end = (size_t)(s->p - s->start);
@@ -359,11 +332,12 @@ static enum err scan_object(struct scanner *s, struct json_member *members, size
     return s->p == s->end ? ERR_OK : syntax(s, "bytes after the object");
 }
 
-enum err json_scan(struct bytes text, unsigned max_depth, struct json_member *members, size_t n, struct json_scan *scan)
+enum err json_scan_scalar(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
+                          struct json_scan *scan)
 {
     const unsigned char *start = (const unsigned char *)text.p;
     struct scanner s = {.p = start, .start = start, .end = start + text.n};
-    s.max_depth = max_depth < DEPTH_CAP ? max_depth : DEPTH_CAP;
+    s.max_depth = max_depth < JSON_DEPTH_CAP ? max_depth : JSON_DEPTH_CAP;
     *scan = (struct json_scan){0};
     for (size_t i = 0; i < n; i++)
         members[i].type = JSON_ABSENT;
@@ -372,4 +346,31 @@ enum err json_scan(struct bytes text, unsigned max_depth, struct json_member *me
     scan->error = s.error;
     scan->duplicate = s.duplicate;
     return e;
+}
+
+static bool scan_blocks(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
+                        struct json_scan *scan, struct json_index *index)
+{
+#ifdef RM_SCAN_SCALAR
+    return false;
+#else
+    return json_scan_block(text, max_depth, members, n, scan, index);
+#endif
+}
+
+enum err json_scan_indexed(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
+                           struct json_scan *scan, struct json_index *index)
+{
+    if (scan_blocks(text, max_depth, members, n, scan, index))
+        return ERR_OK;
+    index->n = 0;
+    index->v[0] = JSON_LONG_NONE;
+    return json_scan_scalar(text, max_depth, members, n, scan);
+}
+
+enum err json_scan(struct bytes text, unsigned max_depth, struct json_member *members, size_t n, struct json_scan *scan)
+{
+    if (scan_blocks(text, max_depth, members, n, scan, NULL))
+        return ERR_OK;
+    return json_scan_scalar(text, max_depth, members, n, scan);
 }

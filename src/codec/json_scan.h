@@ -1,5 +1,6 @@
 /* Finds the byte ranges of a few top-level members of a JSON object without building a tree, and says whether the text
- * may be spliced at all. Scalar here; a vector scan may replace it behind the same contract. Pure.
+ * may be spliced at all. In blocks of 64 bytes (json_block.c); whatever that does not accept is scanned once more byte
+ * by byte (json_scan.c), which tells the fault. -Dscan=scalar leaves the first out. Pure.
  *
  * What it refuses (and how): not one object, unbalanced, trailing bytes -> ERR_SYNTAX; a control character or invalid
  * UTF-8 inside a string, a bad escape -> ERR_SYNTAX; deeper than max_depth -> ERR_LIMIT; a duplicate of a *wanted*
@@ -29,9 +30,28 @@ struct json_scan {
     const char *duplicate; /* ERR_DUPLICATE: the wanted name that stands twice, else NULL */
 };
 
+/* Where the long strings are, so that who walks through the text later need not look at their bytes again. */
+enum { JSON_LONG = 128 }; /* bytes, with the quotes, from which a string is long */
+
+struct json_long {
+    const char *p;  /* its opening quote, in the text */
+    size_t n;       /* bytes, with the quotes */
+    size_t n_means; /* bytes that it stands for in UTF-8; a surrogate pair counts its four as two and two */
+};
+
+struct json_index {
+    struct json_long *v; /* in: the caller's, room for max, at least 1; out: n of them in the order of the text, names
+                            and values, then one with p at the end of the address space */
+    size_t max;
+    size_t n; /* out; less than there are where there was no room (the first ones then), or nobody looked (0) */
+};
+
 /* Scans `text`; fills the n members and *scan. max_depth counts nested objects and arrays, the outer one is 1. */
 enum err json_scan(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
                    struct json_scan *scan) RM_MUST_USE;
+/* The same, with the index of the long strings when it is ERR_OK. */
+enum err json_scan_indexed(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
+                           struct json_scan *scan, struct json_index *index) RM_MUST_USE;
 /* The raw value of a member, as in the text (strings with quotes). */
 static inline struct bytes json_member_raw(struct bytes text, const struct json_member *m)
 {

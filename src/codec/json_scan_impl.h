@@ -1,0 +1,52 @@
+/* What the two scans share. Private to the room. */
+#ifndef RM_CODEC_JSON_SCAN_IMPL_H
+#define RM_CODEC_JSON_SCAN_IMPL_H
+
+#include "codec/json_scan.h"
+
+enum { JSON_DEPTH_CAP = 4096 };
+
+/* What ends an index: no string begins there. */
+#define JSON_LONG_NONE ((struct json_long){(const char *)UINTPTR_MAX, 0, 0})
+
+/* json_scan byte by byte: it says what is wrong and where, and it is what the other one is held against. */
+enum err json_scan_scalar(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
+                          struct json_scan *scan) RM_MUST_USE;
+/* json_scan in blocks of 64 bytes. True: accepted, with what json_scan_scalar would have said, and with the index
+ * (NULL: none is wanted). False: there is something that json_scan_scalar must look at, most likely a fault; nothing
+ * that was written counts. */
+bool json_scan_block(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
+                     struct json_scan *scan, struct json_index *index) RM_MUST_USE;
+
+static inline enum json_type json_type_of(unsigned char first)
+{
+    switch (first) {
+    case '"':
+        return JSON_STRING;
+    case '{':
+        return JSON_OBJECT;
+    case '[':
+        return JSON_ARRAY;
+    case 't':
+        return JSON_TRUE;
+    case 'f':
+        return JSON_FALSE;
+    case 'n':
+        return JSON_NULL;
+    default:
+        return JSON_NUMBER;
+    }
+}
+
+/* The member of that name, which has no escapes; NULL: not wanted. Most names differ in their first letter. */
+static inline struct json_member *json_member_named(struct json_member *members, size_t n, struct bytes name)
+{
+    if (name.n == 0)
+        return NULL;
+    for (size_t i = 0; i < n; i++)
+        if (name.p[0] == members[i].name[0] && bytes_is(name, members[i].name))
+            return &members[i];
+    return NULL;
+}
+
+#endif

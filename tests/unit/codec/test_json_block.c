@@ -1,0 +1,539 @@
+/* The scan in blocks against the scan byte by byte, and its bits against loops. With RM_BLOCK_PORTABLE (see
+ * test_json_block_portable.c) the same over the words that stand in for vectors. */
+#include "unit.h"
+
+#include "base/buf.h"
+#include "base/rng.h"
+#include "codec/json_block.h"
+#include "codec/json_scan_impl.h"
+
+#include <stdlib.h>
+
+enum { N_WANTED = 3, DEPTH = 16, LONGS = 64 };
+
+/* ---- bits ---- */
+
+static void expect_bits(const unsigned char *p, struct json_bits got)
+{
+    struct json_bits want = {0, 0, 0};
+    for (unsigned i = 0; i < JSON_BLOCK; i++) {
+        want.stops |= (uint64_t)(p[i] == '"' || p[i] < 0x20 || p[i] >= 0x80) << i;
+        want.high |= (uint64_t)(p[i] >= 0x80) << i;
+        want.slashes |= (uint64_t)(p[i] == '\\') << i;
+    }
+    assert_true(got.stops == want.stops && got.high == want.high && got.slashes == want.slashes);
+}
+
+static void expect_all_bits(const unsigned char *p)
+{
+    expect_bits(p, json_bits_of(p));
+    expect_bits(p, json_bits_portable(p));
+    struct json_bits b = json_bits_of(p);
+    assert_int_equal(json_block_is_plain(p), (b.stops | b.slashes) == 0);
+#if defined(__SSE2__)
+    expect_bits(p, json_bits_sse2(p));
+    assert_int_equal(json_is_plain_sse2(p), (b.stops | b.slashes) == 0);
+#endif
+}
+
+static void every_byte_in_every_place(void **state)
+{
+    (void)state;
+    static const unsigned char around[] = {'a', '"', 0x00, 0xff, ' '};
+    unsigned char block[JSON_BLOCK];
+    for (unsigned at = 0; at < JSON_BLOCK; at++)
+        for (unsigned v = 0; v < 256; v++)
+            for (size_t k = 0; k < RM_COUNTOF(around); k++) {
+                memset(block, around[k], sizeof block);
+                block[at] = (unsigned char)v;
+                expect_all_bits(block);
+            }
+}
+
+static void bits_by_chance(void **state)
+{
+    (void)state;
+    struct rng r = {7};
+    unsigned char block[JSON_BLOCK];
+    for (int i = 0; i < 20000; i++) {
+        for (unsigned k = 0; k < JSON_BLOCK; k++)
+            block[k] = (unsigned char)rng_below(&r, 256);
+        expect_all_bits(block);
+    }
+}
+
+static void escaped_bytes(void **state)
+{
+    (void)state;
+    struct rng r = {11};
+    uint64_t carry = 0;
+    bool is_open = false; /* the byte before is a backslash that escapes */
+    for (int i = 0; i < 50000; i++) {
+        uint64_t slashes = rng_next(&r) | rng_next(&r), want = 0;
+        slashes = i % 3 == 0 ? UINT64_MAX : i % 3 == 1 ? slashes : slashes & rng_next(&r) & rng_next(&r);
+        for (unsigned k = 0; k < 64; k++) {
+            want |= (uint64_t)is_open << k;
+            is_open = !is_open && (slashes >> k & 1);
+        }
+        assert_true(json_escaped(slashes, &carry) == want);
+        assert_int_equal(carry, is_open);
+    }
+}
+
+/* ---- one scan against the other ---- */
+
+struct outcome {
+    struct json_member m[N_WANTED];
+    struct json_scan scan;
+};
+
+static void want(struct outcome *o)
+{
+    static const char *const names[N_WANTED] = {"model", "m", "messages"};
+    memset(o, 0, sizeof *o);
+    for (size_t i = 0; i < N_WANTED; i++)
+        o->m[i].name = names[i];
+}
+
+static void expect_equal(const struct outcome *a, const struct outcome *b)
+{
+    assert_int_equal(a->scan.open_at, b->scan.open_at);
+    assert_int_equal(a->scan.is_empty, b->scan.is_empty);
+    assert_int_equal(a->scan.error_at, b->scan.error_at);
+    assert_ptr_equal(a->scan.error, b->scan.error);
+    assert_ptr_equal(a->scan.duplicate, b->scan.duplicate);
+    for (size_t i = 0; i < N_WANTED; i++) {
+        assert_int_equal(a->m[i].type, b->m[i].type);
+        if (a->m[i].type == JSON_ABSENT)
+            continue;
+        assert_int_equal(a->m[i].name_at, b->m[i].name_at);
+        assert_int_equal(a->m[i].value_at, b->m[i].value_at);
+        assert_int_equal(a->m[i].value_end, b->m[i].value_end);
+    }
+}
+
+static size_t means_bytes(const char *p, const char *end)
+{
+    size_t n = 0;
+    while (p < end) {
+        if (*p != '\\') {
+            n++;
+            p++;
+        } else if (p[1] != 'u') {
+            n++;
+            p += 2;
+        } else {
+            char hex[5] = {p[2], p[3], p[4], p[5], 0};
+            unsigned long v = strtoul(hex, NULL, 16);
+            n += v < 0x80 ? 1 : v < 0x800 || (v >= 0xd800 && v < 0xe000) ? 2 : 3;
+            p += 6;
+        }
+    }
+    return n;
+}
+
+/* All long strings of a well-formed text stand in the index, and nothing else. */
+static void expect_index(struct bytes text, const struct json_index *index)
+{
+    size_t n = 0;
+    const char *p = text.p, *end = text.p + text.n;
+    while (p < end) {
+        if (*p++ != '"')
+            continue;
+        const char *from = p - 1;
+        while (*p != '"')
+            p += *p == '\\' ? 2 : 1;
+        p++;
+        if (p - from < JSON_LONG)
+            continue;
+        assert_true(n < index->n);
+        assert_ptr_equal(index->v[n].p, from);
+        assert_int_equal(index->v[n].n, p - from);
+        assert_int_equal(index->v[n].n_means, means_bytes(from + 1, p - 1));
+        n++;
+    }
+    assert_int_equal(n, index->n);
+    assert_true(index->v[n].p == (const char *)UINTPTR_MAX);
+}
+
+/* The text in a buffer of its own, `shift` bytes behind its start and exactly as long, so that a look beyond the end is
+ * seen. True: the scan in blocks took it. */
+static bool hold(struct bytes text, unsigned depth, size_t shift)
+{
+    char *copy = malloc(shift + text.n + 1);
+    copy[0] = 'x';
+    char *at = copy + shift + 1;
+    memcpy(at, text.p, text.n);
+    struct bytes in = bytes_from(at, text.n);
+    struct outcome scalar, block, both;
+    struct json_long longs[LONGS];
+    struct json_index index = {.v = longs, .max = LONGS};
+    want(&scalar);
+    want(&block);
+    want(&both);
+    enum err e = json_scan_scalar(in, depth, scalar.m, N_WANTED, &scalar.scan);
+    bool is_taken = json_scan_block(in, depth, block.m, N_WANTED, &block.scan, &index);
+    if (is_taken) {
+        assert_int_equal(e, ERR_OK);
+        expect_equal(&scalar, &block);
+        if (index.n + 1 < LONGS)
+            expect_index(in, &index);
+    }
+    assert_int_equal(json_scan(in, depth, both.m, N_WANTED, &both.scan), e);
+    expect_equal(&scalar, &both);
+    free(copy);
+    return is_taken;
+}
+
+/* ---- places ---- */
+
+/* What may stand in a string, or not. */
+static const struct {
+    const char *text;
+    bool is_fine;
+} bits[] = {{"", true},
+            {"\\n", true},
+            {"\\\"", true},
+            {"\\\\", true},
+            {"\\\\\\\"", true},
+            {"\\u00e9", true},
+            {"\\ud83d\\ude8b", true},
+            {"\xc3\xa9", true},
+            {"\xe2\x82\xac", true},
+            {"\xed\x9f\xbf", true},
+            {"\xf0\x9f\x9a\x8b", true},
+            {"\xf4\x8f\xbf\xbf", true},
+            {"\xe0\xa0\x80", true},
+            {"\xee\x80\x80", true},
+            {"\xc2\x80\xdf\xbf", true},
+            {"\x7f", true},
+            {"/'{}[]:,", true},
+            {"\\", false},
+            {"\\x", false},
+            {"\\u12g4", false},
+            {"\\u123", false},
+            {"\\\xc3\xa9", false},
+            {"\\\n", false},
+            {"\n", false},
+            {"\x1f", false},
+            {"\x80", false},
+            {"\xc3", false},
+            {"\xc0\x80", false},
+            {"\xc1\xbf", false},
+            {"\xe0\x9f\xbf", false},
+            {"\xed\xa0\x80", false},
+            {"\xe2\x82", false},
+            {"\xf0\x8f\xbf\xbf", false},
+            {"\xf4\x90\x80\x80", false},
+            {"\xf5\x80\x80\x80", false},
+            {"\xff", false},
+            {"\xf0\x9f\x9a", false},
+            {"\xf0\x9f\x9a\xc3\xa9", false},
+            {"\xc3\xa9\xa9", false}};
+
+/* Each of them at every distance from a block's edge, after strings of every length up to two blocks. */
+static void at_every_place(void **state)
+{
+    (void)state;
+    struct buf text = {0};
+    for (size_t lead = 0; lead < 2 * JSON_BLOCK + 3; lead++)
+        for (size_t k = 0; k < RM_COUNTOF(bits); k++)
+            for (size_t tail = 0; tail < 4; tail++) {
+                buf_clear(&text);
+                buf_puts(&text, "{\"m\":\"");
+                for (size_t i = 0; i < lead; i++)
+                    buf_putc(&text, (char)('a' + i % 26));
+                buf_puts(&text, bits[k].text);
+                for (size_t i = 0; i < tail * 23; i++)
+                    buf_putc(&text, 'z');
+                buf_puts(&text, "\",\"model\":[\"\\t\"]}");
+                assert_int_equal(hold(buf_bytes(&text), DEPTH, lead % 16), bits[k].is_fine);
+            }
+    buf_fini(&text);
+}
+
+/* Blanks before the object move every byte of it through every place of a block; memory moves against both. */
+static void at_every_alignment(void **state)
+{
+    (void)state;
+    static const char object[] =
+        "{ \"model\" : \"a\\\\\\\"b\\u00e9\xc3\xa9\" , \"messages\" :[ "
+        "{\"role\":\"user\",\"content\":\"0123456789012345678901234567"
+        "890123456789012345678901234567890123456789012345678901234567890123456789\\n012345678901234567890123456789\"}, "
+        "[[],{}, [ ],{ }, -1.5e+3,true,false,null,\"\"]],\"m\":{\"m\":1,\"m\":2},\"x\":\"\\/\\b\\f\\r\\t\"} \r\n\t ";
+    struct buf text = {0};
+    for (size_t blanks = 0; blanks < JSON_BLOCK; blanks++)
+        for (size_t shift = 0; shift < JSON_BLOCK; shift++) {
+            buf_clear(&text);
+            for (size_t i = 0; i < blanks; i++)
+                buf_putc(&text, " \n\t\r"[i % 4]);
+            buf_puts(&text, object);
+            assert_true(hold(buf_bytes(&text), DEPTH, shift));
+        }
+    /* and cut anywhere */
+    for (size_t n = 0; n < text.n - 5; n++)
+        assert_false(hold(bytes_slice(buf_bytes(&text), 0, n), DEPTH, n % 16));
+    buf_fini(&text);
+}
+
+static void lengths_around_edges(void **state)
+{
+    (void)state;
+    struct buf text = {0};
+    for (size_t n = 0; n < 5 * JSON_BLOCK; n++) {
+        buf_clear(&text);
+        buf_puts(&text, "{\"");
+        for (size_t i = 0; i < n; i++)
+            buf_putc(&text, 'k');
+        buf_puts(&text, "\":\"");
+        for (size_t i = 0; i < 2 * n; i++)
+            buf_putc(&text, i % 61 == 60 ? ' ' : 'v');
+        buf_puts(&text, "\",\"m\":0}");
+        assert_true(hold(buf_bytes(&text), DEPTH, n % JSON_BLOCK));
+    }
+    buf_fini(&text);
+}
+
+/* ---- hostile ---- */
+
+static void handed_over(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"",
+                                        "}",
+                                        " ",
+                                        "[]",
+                                        "{",
+                                        "{}}",
+                                        "{}{}",
+                                        "{} x }",
+                                        "{\"a\":1,}",
+                                        "{,}",
+                                        "{\"a\"}",
+                                        "{\"a\":}",
+                                        "{\"a\" 1}",
+                                        "{\"a\":1 2}",
+                                        "{\"a\":[1 2]}",
+                                        "{\"a\":[1,]}",
+                                        "{\"a\":[}",
+                                        "{\"a\":[1}",
+                                        "{\"a\":{\"b\":1]}",
+                                        "{\"a\":{\"b\":1,}}",
+                                        "{\"a\":{1:2}}",
+                                        "{\"a\":{\"b\"}}",
+                                        "{\"a\":{\"b\":}}",
+                                        "{\"a\":{\"b\":},\"c\":1}",
+                                        "{\"a\":[[],]}",
+                                        "{\"a\":[,1]}",
+                                        "{\"a\":{,}}",
+                                        "{\"a\":{\"b\":1}",
+                                        "{\"a\":{}",
+                                        "{\"a\":tru}",
+                                        "{\"a\":truer}",
+                                        "{\"a\":nul}",
+                                        "{\"a\":+1}",
+                                        "{\"a\":\"}",
+                                        "{\"a\":\"b\\\"}",
+                                        "{\"a\":\"b\\}",
+                                        "{\"a\":\\\"b\"}",
+                                        "{\"a\xc3\xa9:1}",
+                                        "{\"a\":1\xc3\xa9}",
+                                        "{\"m\":1,\"m\":2}",
+                                        "{\"m\":1,\"\\u006d\":2}",
+                                        "{\"\\u006D\":1,\"m\":2}",
+                                        "{\"\\u006d\":1}",
+                                        "{\"mod\\u0065l\":1}",
+                                        "{\"a\":[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]}"};
+    for (size_t i = 0; i < RM_COUNTOF(texts); i++)
+        for (size_t shift = 0; shift < 3; shift++)
+            assert_false(hold(bytes_of(texts[i]), DEPTH, shift));
+    assert_true(hold(BYTES("{\"a\":1,\"a\":2,\"x\":{\"m\":1,\"m\":2}}"), DEPTH, 0));
+    assert_true(hold(BYTES("{\"a\":[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]}"), DEPTH, 0));
+    assert_true(hold(BYTES("{\"a\":1.2.3e--4}"), DEPTH, 0)); /* nobody here reads it: the provider's 400 */
+    assert_true(hold(BYTES("{}"), 0, 0));
+}
+
+static void deep(void **state)
+{
+    (void)state;
+    enum { N = 100000 };
+    struct buf text = {0};
+    for (unsigned levels = 1; levels < 300; levels += 13) {
+        buf_clear(&text);
+        buf_puts(&text, "{\"m\":");
+        for (unsigned i = 1; i < levels; i++)
+            buf_puts(&text, i % 3 == 0 ? "{\"k\":" : "[");
+        buf_puts(&text, "1");
+        for (unsigned i = levels - 1; i > 0; i--)
+            buf_putc(&text, i % 3 == 0 ? '}' : ']');
+        buf_putc(&text, '}');
+        assert_true(hold(buf_bytes(&text), levels, 0));
+        assert_int_equal(hold(buf_bytes(&text), levels - 1, 0), levels == 1);
+    }
+    buf_clear(&text);
+    buf_puts(&text, "{\"m\":");
+    for (unsigned i = 0; i < N; i++)
+        buf_putc(&text, '[');
+    buf_putc(&text, '}');
+    assert_false(hold(buf_bytes(&text), UINT32_MAX, 0));
+    buf_fini(&text);
+}
+
+/* An index without room keeps the first ones and its end. */
+static void index_is_bounded(void **state)
+{
+    (void)state;
+    struct buf text = {0};
+    buf_putc(&text, '{');
+    for (int i = 0; i < 5; i++) {
+        buf_printf(&text, "%s\"k%d\":\"", i > 0 ? "," : "", i);
+        for (int k = 0; k < JSON_LONG - 2 + i; k++)
+            buf_putc(&text, 'x');
+        buf_putc(&text, '"');
+    }
+    buf_putc(&text, '}');
+    for (size_t max = 1; max < 8; max++) {
+        struct json_long *v = malloc(max * sizeof *v);
+        struct json_index index = {.v = v, .max = max};
+        struct json_scan scan;
+        assert_true(json_scan_block(buf_bytes(&text), DEPTH, NULL, 0, &scan, &index));
+        assert_int_equal(index.n, max - 1 < 5 ? max - 1 : 5);
+        assert_true(v[index.n].p == (const char *)UINTPTR_MAX);
+        free(v);
+    }
+    buf_fini(&text);
+}
+
+/* ---- chance ---- */
+
+static void put_blanks(struct buf *b, struct rng *r)
+{
+    while (rng_below(r, 6) == 0)
+        buf_putc(b, " \n\t\r"[rng_below(r, 4)]);
+}
+
+static void put_string(struct buf *b, struct rng *r)
+{
+    buf_putc(b, '"');
+    size_t n = rng_below(r, 4) == 0 ? rng_below(r, 200) : rng_below(r, 9), plain = rng_below(r, 5);
+    for (size_t i = 0; i < n; i++)
+        if (rng_below(r, 5) < plain)
+            buf_putc(b, (char)('!' + 2 + rng_below(r, 50)));
+        else
+            buf_puts(b, bits[rng_below(r, 17)].text);
+    buf_putc(b, '"');
+}
+
+static void put_value(struct buf *b, struct rng *r, unsigned levels)
+{
+    static const char *const words[] = {"true", "false", "null", "0", "-12.5e+7", "1e9", "\"\"", "[]", "{}"};
+    bool is_object = rng_below(r, 2) == 0;
+    put_blanks(b, r);
+    if (levels == 0 || rng_below(r, 3) == 0) {
+        if (rng_below(r, 2) == 0)
+            put_string(b, r);
+        else
+            buf_puts(b, words[rng_below(r, RM_COUNTOF(words))]);
+    } else {
+        size_t n = rng_below(r, 5);
+        buf_putc(b, is_object ? '{' : '[');
+        for (size_t i = 0; i < n; i++) {
+            if (i > 0)
+                buf_putc(b, ',');
+            put_blanks(b, r);
+            if (is_object) {
+                put_string(b, r);
+                put_blanks(b, r);
+                buf_putc(b, ':');
+            }
+            put_value(b, r, levels - 1);
+        }
+        buf_putc(b, is_object ? '}' : ']');
+    }
+    put_blanks(b, r);
+}
+
+static void put_body(struct buf *b, struct rng *r)
+{
+    static const char *const names[] = {"\"model\"", "\"m\"", "\"messages\"", "\"other\"", "\"mode\"", "\"\\u006d\""};
+    size_t n = rng_below(r, 5), levels = rng_below(r, 6);
+    put_blanks(b, r);
+    buf_putc(b, '{');
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0)
+            buf_putc(b, ',');
+        put_blanks(b, r);
+        if (rng_below(r, 3) == 0)
+            put_string(b, r);
+        else
+            buf_puts(b, names[rng_below(r, 20) == 0 ? 5 : rng_below(r, 5)]);
+        put_blanks(b, r);
+        buf_putc(b, ':');
+        put_value(b, r, (unsigned)levels);
+    }
+    buf_putc(b, '}');
+    put_blanks(b, r);
+}
+
+/* Changes or inserts a byte, takes out a few, or cuts the text. */
+static void damage(struct buf *b, struct rng *r)
+{
+    static const char odd[] = "\"\"\\\\{}[],:\n\x01\x80\xc3\xe2\xed\xff u0tn1";
+    size_t at = rng_below(r, b->n), n;
+    switch (rng_below(r, 4)) {
+    case 0:
+        b->p[at] = odd[rng_below(r, sizeof odd - 1)];
+        break;
+    case 1:
+        n = rng_between(r, 1, 6);
+        n = n < b->n - at ? n : b->n - at;
+        memmove(b->p + at, b->p + at + n, b->n - at - n);
+        b->n -= n;
+        break;
+    case 2:
+        buf_putc(b, 0);
+        memmove(b->p + at + 1, b->p + at, b->n - at - 1);
+        b->p[at] = odd[rng_below(r, sizeof odd - 1)];
+        break;
+    default:
+        b->n = at;
+    }
+}
+
+static void by_chance(void **state)
+{
+    (void)state;
+    enum { CASES = 100000 };
+    struct buf text = {0};
+    size_t n_taken = 0, n_whole = 0;
+    for (uint64_t seed = 1; seed <= CASES; seed++) {
+        struct rng r = {seed};
+        bool is_damaged = seed % 2 == 0;
+        buf_clear(&text);
+        put_body(&text, &r);
+        for (uint64_t i = rng_below(&r, 3) + 1; is_damaged && i > 0 && text.n > 0; i--)
+            damage(&text, &r);
+        bool is_taken = hold(buf_bytes(&text), DEPTH, rng_below(&r, 16));
+        n_whole += !is_damaged;
+        n_taken += !is_damaged && is_taken;
+    }
+    buf_fini(&text);
+    assert_true(n_taken > n_whole / 2); /* the rest: names that stand twice or have escapes */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_byte_in_every_place),
+        cmocka_unit_test(bits_by_chance),
+        cmocka_unit_test(escaped_bytes),
+        cmocka_unit_test(at_every_place),
+        cmocka_unit_test(at_every_alignment),
+        cmocka_unit_test(lengths_around_edges),
+        cmocka_unit_test(handed_over),
+        cmocka_unit_test(deep),
+        cmocka_unit_test(index_is_bounded),
+        cmocka_unit_test(by_chance),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
