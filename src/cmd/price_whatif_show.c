@@ -62,6 +62,32 @@ static void note_targets(const struct whatif *w, const struct policy *p, struct 
     }
 }
 
+static bool has_target(const struct whatif *w, uint16_t target)
+{
+    const struct policy *p = &w->present;
+    for (size_t i = 0; i < p->route.n_links; i++)
+        if (past_target(w->past, p->links[i].provider->name, p->links[i].model) == target)
+            return true;
+    return false;
+}
+
+/* Then the present policy is not the one that made this past. */
+static void note_strangers(const struct whatif *w, struct notes *notes)
+{
+    size_t n_all = 0, n_strange = 0;
+    for (uint16_t t = 0; t < past_n_targets(w->past); t++) {
+        size_t n;
+        (void)past_of_target(w->past, t, &n);
+        n_all += n;
+        n_strange += has_target(w, t) ? 0 : n;
+    }
+    if (n_strange == 0)
+        return;
+    buf_printf(&notes->text, "%zu of %zu recorded attempts were at targets that the present policy does not have",
+               n_strange, n_all);
+    end_note(notes);
+}
+
 static bool is_off_by(int64_t a, int64_t b, int64_t percent)
 {
     return b > 0 && llabs(a - b) * 100 > b * percent;
@@ -76,6 +102,7 @@ static void make_notes(const struct whatif *w, struct notes *notes)
 {
     const struct replay_figures *a = &w->recorded, *b = &w->replayed.figures;
     note_targets(w, w->has_other ? &w->other : &w->present, notes);
+    note_strangers(w, notes);
     if (past_n(w->past) < past_n_seen(w->past)) {
         buf_printf(&notes->text, "%zu requests are on record; every figure is of %zu of them: one minute in %u",
                    past_n_seen(w->past), past_n(w->past), past_one_in(w->past));

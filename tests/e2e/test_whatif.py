@@ -1,6 +1,7 @@
 """ringmain price what-if: a real gateway makes a ledger; its requests are played again, as they were and under other policies."""
 import json
 import os
+import pty
 import subprocess
 
 import pytest
@@ -83,6 +84,17 @@ def test_another_file_and_a_target_without_history(past):
     w = ask(past, "--policy", path)
     assert w["policy"] == str(path) and w["what_if"]["answered"] == N and w["what_if"]["draws"]["unknown"] == N
     assert any(x.startswith("c/m-c has no history") for x in w["warnings"])
+    w = json.loads(run(past, "-c", path, "--json")[0])  # taken for the present policy, it is not the one of that time
+    assert f"{N} of {N + HANGS} recorded attempts were at targets that the present policy does not have" in w["warnings"]
+
+
+def test_progress_on_a_terminal_only(quiet):
+    ours, its = pty.openpty()
+    p = subprocess.run([BINARY, "price", "what-if", "-c", str(quiet.path)], cwd=quiet.dir, stdout=subprocess.PIPE, stderr=its, timeout=60 * SLOW)
+    os.close(its)
+    said = os.read(ours, 65536).decode()
+    os.close(ours)
+    assert p.returncode == 0 and "reading the ledger: 1 requests" in said and said.endswith("\r\x1b[K") and b"\x1b" not in p.stdout
 
 
 def test_for_people(past):
