@@ -2,6 +2,7 @@
 #include "lab/mock.h"
 #include "base/mem.h"
 #include "cmd/cmd.h"
+#include "config/fault.h"
 #include "lab/mock_yaml.h"
 
 #include <errno.h>
@@ -174,12 +175,25 @@ static bool take_option(struct setup *s, int o, int round, const char *name, con
     return o == 'c';
 }
 
+/* One line, not the whole of --help: what was wrong shall still be on the screen. NULL = it was told already. */
 static int wrong(const char *message)
 {
     if (message != NULL)
-        fprintf(stderr, "ringmain mock: %s\n\n", message);
-    usage(stderr);
+        fprintf(stderr, "ringmain mock: %s\n", message);
+    fputs("ringmain mock --help tells the options and faults\n", stderr);
     return 3;
+}
+
+static void tell_unknown(const char *option, const char *value)
+{
+    struct fault faults[FAULT_LIST_MAX];
+    size_t n;
+    struct bytes bad = {0};
+    const char *near = NULL;
+    if (strcmp(option, "fault") == 0 && !fault_parse_list(bytes_of(value), faults, &n, &bad))
+        near = fault_nearest(bytes_cut(&bad, ':'), fault_names());
+    fprintf(stderr, "ringmain mock: --%s: '%s' is not understood", option, value);
+    fprintf(stderr, near != NULL ? "; did you mean %s?\n" : "\n", near);
 }
 
 /* 0 = go on; else the exit code + 1. */
@@ -196,12 +210,14 @@ static int read_options(int argc, char **argv, struct setup *s)
             if (take_option(s, o, round, options[at].name, optarg ? optarg : ""))
                 continue;
             if (o == 'l' || o == 'p')
-                fprintf(stderr, "ringmain mock: --%s: '%s' is not understood\n", options[at].name, optarg);
+                tell_unknown(options[at].name, optarg);
             return wrong(NULL);
         }
     }
-    if (optind < argc)
+    if (optind < argc) {
+        fprintf(stderr, "ringmain mock: '%s' is too much\n", argv[optind]);
         return wrong(NULL);
+    }
     if (s->file != NULL && (s->has_plain || s->n > 0))
         return wrong("with -c FILE the file says everything; only --seed and --fb-speed may stand beside it");
     if (s->file == NULL && s->n == 0)

@@ -9,6 +9,7 @@ static const char *const words[FAULT_N_KINDS + 1] = {
     [FAULT_CONTEXT] = "context",
     [FAULT_POLICY] = "policy",
     [FAULT_REFUSE] = "refuse",
+    [FAULT_DEAF] = "deaf",
     [FAULT_RESET] = "reset",
     [FAULT_RESET_AFTER_HEAD] = "reset-after-head",
     [FAULT_HANG] = "hang",
@@ -170,7 +171,8 @@ const char *const *fault_names(void)
 
 const char *fault_words(void)
 {
-    return "ok 400…599[:RETRY_AFTER_S] quota[:RETRY_AFTER_S] context policy refuse reset reset-after-head hang[:MS] "
+    return "ok 400…599[:RETRY_AFTER_S] quota[:RETRY_AFTER_S] context policy refuse deaf reset reset-after-head "
+           "hang[:MS] "
            "hang-after-head hang-after-role error-in-200 error-after-token[:WORDS] cut[:WORDS] end-early[:WORDS] "
            "rst-after[:WORDS] stall[:WORDS[:MS]] malformed[:WORDS] no-done no-last-chunk html[:STATUS] empty "
            "wrong-type "

@@ -11,6 +11,7 @@ enum fault_kind {
     FAULT_CONTEXT,           /* the prompt is too long */
     FAULT_POLICY,            /* 400: what was asked for is against the vendor's rules */
     FAULT_REFUSE,            /* the listener is closed, and every connection with it */
+    FAULT_DEAF,              /* connections are taken and nothing is read from them: with TLS not even its greeting */
     FAULT_RESET,             /* RST before any byte */
     FAULT_RESET_AFTER_HEAD,  /* the head, then RST */
     FAULT_HANG,              /* no byte at all, for for_ms */

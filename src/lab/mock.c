@@ -1,5 +1,6 @@
 /* The providers: their listeners, and the rows of faults that hold now. A `refuse` row closes the listener while it
- * holds; a timer stands at the next moment at which a row's time begins or ends. */
+ * holds, a `deaf` one leaves connections unread; a timer stands at the next moment at which a row's time begins or
+ * ends. */
 #include "lab/mock_impl.h"
 
 #include "base/log.h"
@@ -70,13 +71,25 @@ static void close_listener(struct provider *p, struct conn *spared)
     }
 }
 
+/* Connections stay open and are not read. */
+static void set_deaf(struct provider *p, bool is_deaf)
+{
+    if (p->is_deaf && !is_deaf) {
+        LIST_EACH(&p->conns, node)
+        mock_conn_hear(mock_conn_of_node(node));
+    }
+    p->is_deaf = is_deaf;
+}
+
 /* ---- the rows ---- */
 
 static void follow_rules(struct provider *p, struct conn *asker)
 {
     char message[160];
     uint64_t now_ms = provider_since_reset_ms(p), next_ms = rules_next_change(p->rules, p->n_rules, now_ms);
-    if (rules_refuse(p->rules, p->n_rules, now_ms))
+    enum fault_kind door = rules_door(p->rules, p->n_rules, now_ms);
+    set_deaf(p, door == FAULT_DEAF);
+    if (door == FAULT_REFUSE)
         close_listener(p, asker);
     else if (open_listener(p, message, sizeof message) != ERR_OK)
         LOG(LOG_ERROR, "lab", "-", "port %u: %s", p->address.port, message);

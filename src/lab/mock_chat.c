@@ -149,6 +149,7 @@ static bool fails_early(const struct fault *f)
     case FAULT_CONTEXT:
     case FAULT_POLICY:
     case FAULT_REFUSE:
+    case FAULT_DEAF:
     case FAULT_RESET:
     case FAULT_RESET_AFTER_HEAD:
     case FAULT_HANG:

@@ -3,6 +3,8 @@
  *
  *     COLD --time--> READING --request--> PLAYING --last step--> READING (keep) | closed (FIN, RST) | HANGING
  *
+ * While the provider is deaf, a connection in READING leaves what comes in the kernel.
+ *
  * Each step is due a pause after the one before it was due, not after it was written: a late turn of the loop does not
  * slow the words down. Bytes that are due wait in `out`; with pieces they leave it a few at a time. */
 #include "lab/mock_impl.h"
@@ -37,6 +39,7 @@ struct conn {
     uint64_t due_us;   /* of the last step that was taken */
     uint64_t piece_us; /* no piece before this */
     bool closes_after; /* the client asked for it */
+    bool gave_order;   /* heard even by the deaf */
 };
 
 static uint64_t now_us(const struct conn *c)
@@ -224,6 +227,7 @@ static void answer(struct conn *c)
         .head = &c->head, .body = buf_bytes(&c->body), .arena = &c->arena, .script = &c->script, .conn = c};
     c->closes_after = !c->head.keep_alive;
     if (bytes_starts_with(c->head.path, BYTES("/_mock/"))) {
+        c->gave_order = true;
         mock_control_answer(p, &q);
         start_script(c);
         return;
@@ -310,10 +314,20 @@ static bool take_in(struct conn *c)
     }
 }
 
+/* Nothing is read from this connection now. Where the client leaves, it is forgotten. */
+static bool is_unheard(struct conn *c, unsigned ready)
+{
+    if (c->state != CONN_READING || !c->provider->is_deaf || c->gave_order)
+        return false;
+    if (ready & LOOP_HANGUP)
+        conn_gone(c);
+    return true;
+}
+
 static void conn_ready(struct stream *s, unsigned ready, void *arg)
 {
     struct conn *c = arg;
-    if (c->state == CONN_COLD || (c->out.n > 0 && !flush(c)) || !take_in(c))
+    if (c->state == CONN_COLD || is_unheard(c, ready) || (c->out.n > 0 && !flush(c)) || !take_in(c))
         return;
     if (c->state == CONN_READING)
         read_more(c);
@@ -324,12 +338,18 @@ static void conn_ready(struct stream *s, unsigned ready, void *arg)
 static void conn_timer(struct timer *t)
 {
     struct conn *c = RM_CONTAINER(t, struct conn, timer);
-    if (c->state == CONN_COLD) {
+    if (c->state == CONN_COLD || c->state == CONN_READING) {
         c->state = CONN_READING;
         conn_ready(c->stream, LOOP_READ, c); /* what came meanwhile has used up its edge */
     } else {
         play(c);
     }
+}
+
+void mock_conn_hear(struct conn *c)
+{
+    if (c->state == CONN_READING)
+        timer_arm(c->provider->mock->loop, &c->timer, now_us(c));
 }
 
 void mock_conn_accept(struct provider *p, int fd)

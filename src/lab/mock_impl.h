@@ -29,7 +29,8 @@ struct provider {
     struct listen_address address;
     struct watch listener;
     int fd;                /* -1 = closed by the fault `refuse` */
-    struct timer schedule; /* when a row by time may open or close the listener */
+    bool is_deaf;          /* the fault `deaf`: what comes is left in the kernel */
+    struct timer schedule; /* when a row by time may change how connections are met */
     struct list conns;
     struct mock_log log;
     struct mock_cache *cache; /* NULL = none */
@@ -56,7 +57,8 @@ struct mock_request {
 uint64_t provider_since_reset_ms(const struct provider *p);
 /* No chat for so long that connection and model have gone cold. */
 bool provider_is_cold(const struct provider *p);
-/* The rows that hold from now on. `asker` is spared when a `refuse` row closes the connections; NULL = nobody is. */
+/* The rows that hold from now on. `asker` is spared when a `refuse` row closes the connections; NULL = nobody is. A
+ * connection that has given an order is heard even while the provider is deaf. */
 void provider_set_rules(struct provider *p, const struct rule *v, size_t n, struct conn *asker);
 /* As after the start: its own rows, numbers from 1, empty log and cache, cold. */
 void provider_reset(struct provider *p, struct conn *asker);
@@ -66,6 +68,8 @@ void provider_reset(struct provider *p, struct conn *asker);
 /* Takes an accepted descriptor. */
 void mock_conn_accept(struct provider *p, int fd);
 void mock_conn_close(struct conn *c, bool reset);
+/* The provider is no longer deaf: what came meanwhile is read, in a turn of its own. */
+void mock_conn_hear(struct conn *c);
 struct conn *mock_conn_of_node(struct list *node);
 
 /* ---- mock_chat.c ---- */

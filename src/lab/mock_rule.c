@@ -43,12 +43,12 @@ const struct rule *rules_pick(struct rule *v, size_t n, const struct rule_facts 
     return NULL;
 }
 
-bool rules_refuse(const struct rule *v, size_t n, uint64_t since_reset_ms)
+enum fault_kind rules_door(const struct rule *v, size_t n, uint64_t since_reset_ms)
 {
     for (size_t i = 0; i < n; i++)
         if (is_by_time_alone(&v[i]) && holds_at(&v[i], since_reset_ms))
-            return v[i].fault.kind == FAULT_REFUSE;
-    return false;
+            return v[i].fault.kind == FAULT_REFUSE || v[i].fault.kind == FAULT_DEAF ? v[i].fault.kind : FAULT_NONE;
+    return FAULT_NONE;
 }
 
 uint64_t rules_next_change(const struct rule *v, size_t n, uint64_t since_reset_ms)

@@ -29,9 +29,9 @@ struct rule_facts {
 void rule_init(struct rule *r, const struct fault *f);
 /* The row of this request, its times taken down; NULL = none applies. */
 const struct rule *rules_pick(struct rule *v, size_t n, const struct rule_facts *facts, struct rng *r);
-/* Shall the listener be closed now? Yes when the first row that depends on nothing but time and holds now is `refuse`.
- */
-bool rules_refuse(const struct rule *v, size_t n, uint64_t since_reset_ms);
+/* How connections are met now: FAULT_REFUSE or FAULT_DEAF when that is the first row that depends on nothing but time
+ * and holds now, else FAULT_NONE. */
+enum fault_kind rules_door(const struct rule *v, size_t n, uint64_t since_reset_ms);
 /* When that may change next, in ms since reset; UINT64_MAX = never by itself. */
 uint64_t rules_next_change(const struct rule *v, size_t n, uint64_t since_reset_ms);
 

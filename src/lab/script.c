@@ -363,6 +363,7 @@ static void failed_before_chat(struct writer *w, const struct fault *f)
         whole_step(w, BYTES(""), 0);
         break;
     case FAULT_HANG:
+    case FAULT_DEAF:
         silence(w, f);
         break;
     default:
@@ -406,7 +407,7 @@ void script_chat(const struct shape_request *r, const struct script_pace *pace, 
     if (f->ttft_ms >= 0)
         p.ttft_us = (uint64_t)f->ttft_ms * MS;
     init(&w, r, n_steps_max(r, f), arena, out);
-    bool is_early = f->kind == FAULT_HTML || f->kind == FAULT_EMPTY || f->kind == FAULT_HANG ||
+    bool is_early = f->kind == FAULT_HTML || f->kind == FAULT_EMPTY || f->kind == FAULT_HANG || f->kind == FAULT_DEAF ||
                     f->kind == FAULT_RESET || f->kind == FAULT_REFUSE;
     if (is_early)
         failed_before_chat(&w, f);

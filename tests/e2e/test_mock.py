@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from harness import BINARY, SLOW, chunk, read_response, wait_for
+from harness import BINARY, SLOW, Gateway, chunk, provider_conf, read_response, wait_for
 
 WORDS = "one two three"
 
@@ -652,6 +652,46 @@ def test_tls(start, tmp_path, certificate):
     assert [x["fault"] for x in log] == [None, None, "cut"]
 
 
+def test_deaf_by_time(start):
+    m = start({"providers": [plain(faults=[{"fault": "deaf", "to_s": 1000000}]), plain(name="control")]})
+    with m.connect() as s:  # taken by the kernel and by the mock, and read by nobody
+        send(s, *ask("openai"))
+        s.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            s.recv(1)
+        m.order("/_mock/fault", {"fault": "ok", "provider": "A"}, m.names["control"])
+        s.settimeout(20 * SLOW)
+        assert read_response(s).is_well_ended()
+    assert len(m.order("/_mock/log", {"provider": "A"}, m.names["control"]).json()) == 1
+    m.order("/_mock/fault", {"fault": "deaf", "model": "m"})  # a request was read, to know its model
+    with m.connect() as s:
+        send(s, *ask("openai"))
+        wait_for(lambda: m.state()["active"] == 1, 5, "the request to be seen")
+        s.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            s.recv(1)
+
+
+def test_a_handshake_that_hangs_is_a_connect_timeout(start, tmp_path, certificate):
+    for name in ("key.pem", "cert.pem"):
+        (tmp_path / name).write_bytes((certificate / name).read_bytes())
+    m = start({"providers": [plain(tls={"cert": "cert.pem", "key": "key.pem"}, faults=[{"fault": "deaf"}]), plain(name="B"), plain(name="C", faults=[{"fault": "deaf"}])]})
+    providers = {"a": provider_conf(m.names["A"], scheme="https", host="localhost", ca_file=str(certificate / "cert.pem")),
+                 "b": provider_conf(m.names["B"]), "c": provider_conf(m.names["C"])}
+    defaults = {"connect_timeout_ms": 200, "ttft_budget_ms": 600, "retries": 1}
+    routes = [{"model": "m", "order": ["a", "b"]}, {"model": "n", "order": ["c", "b"]}]
+    g = Gateway(tmp_path, {"providers": providers, "defaults": defaults, "routes": routes})
+    try:
+        t0 = time.monotonic()
+        r = g.chat(model="m")
+        assert r.is_well_ended() and 0.2 <= time.monotonic() - t0
+        assert re.fullmatch(r"a/m;connect_timeout;\d+ms, b/m;ok;ttft=\d+ms", r.headers["x-ringmain-trail"])
+        # without TLS such a connection is open, and nothing but the first token's budget can tell
+        assert re.fullmatch(r"c/n;ttft_timeout;\d+ms, b/n;ok;ttft=\d+ms", g.chat(model="n").headers["x-ringmain-trail"])
+    finally:
+        assert g.stop() == 0, g.log()
+
+
 # ---------------------------------------------------------------- prefill
 
 def said(m, text, model="m", **more):
@@ -861,4 +901,14 @@ def test_the_page_s_examples_are_good(tmp_path):
 def test_help():
     p = subprocess.run([BINARY, "mock", "--help"], capture_output=True, text=True)
     assert p.returncode == 0 and "-c, --config FILE" in p.stdout and "slow-after-head" in p.stdout and "/_mock/state" in p.stdout
-    assert subprocess.run([BINARY, "mock", "--nonsense"], capture_output=True).returncode == 2
+
+
+@pytest.mark.parametrize("args, says", [
+    (["--nonsense"], "nonsense"), (["extra"], "'extra' is too much"), (["--fault", "cutt:3"], "--fault: 'cutt:3' is not understood; did you mean cut?"),
+    (["--fault", "503,zzzzz"], "--fault: '503,zzzzz' is not understood\n"), (["--ttft-ms", "x"], "--ttft-ms: 'x' is not understood\n"),
+    (["--provider", "prt=1"], "--provider: 'prt=1' is not understood\n"), (["--dialect", "gemini"], "--dialect: 'gemini' is not understood\n"),
+])
+def test_usage_is_short(args, says):
+    p = subprocess.run([BINARY, "mock", *args], capture_output=True, text=True, timeout=20 * SLOW)
+    assert p.returncode == 2 and p.stdout == "" and says in p.stderr
+    assert p.stderr.count("\n") == 2 and p.stderr.endswith("ringmain mock --help tells the options and faults\n")

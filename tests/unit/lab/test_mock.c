@@ -187,6 +187,45 @@ static void refuses_and_comes_back(void **state)
     stage_fini(&s);
 }
 
+static void turn_a_while(struct stage *s)
+{
+    for (int i = 0; i < 20; i++)
+        loop_turn(s->loop, 2000);
+}
+
+/* Nothing is read, neither from a connection that was there before nor from a new one; afterwards both are answered. */
+static void deaf_for_a_while(void **state)
+{
+    struct stage s;
+    struct buf out = {0};
+    char byte;
+    stage_init(&s, "");
+    int control = dial(&s), idle = dial(&s);
+    send_request(idle, CHAT, BODY);
+    assert_int_equal(read_until(&s, idle, "[DONE]\n\n\r\n0\r\n\r\n", &out), 0);
+    set_fault(&s, control, "{\"fault\":\"deaf\"}", &out);
+    int fd = dial(&s), leaves = dial(&s);
+    send_request(fd, CHAT, BODY);
+    send_request(idle, CHAT, BODY);
+    send_request(leaves, CHAT, BODY);
+    turn_a_while(&s);
+    assert_true(read(fd, &byte, 1) == -1 && errno == EAGAIN);
+    assert_true(read(idle, &byte, 1) == -1 && errno == EAGAIN);
+    close(leaves);
+    turn_a_while(&s);
+    set_fault(&s, control, "{\"fault\":\"ok\"}", &out);
+    assert_int_equal(read_until(&s, fd, "[DONE]\n\n\r\n0\r\n\r\n", &out), 0);
+    assert_int_equal(read_until(&s, idle, "[DONE]\n\n\r\n0\r\n\r\n", &out), 0);
+    send_request(control, "/_mock/state", "");
+    assert_int_equal(read_until(&s, control, "}}", &out), 0);
+    assert_non_null(strstr(buf_cstr(&out), "\"requests\":3,")); /* who left was never read */
+    close(fd);
+    close(idle);
+    close(control);
+    buf_fini(&out);
+    stage_fini(&s);
+}
+
 /* No write is larger than told, and characters, line ends and chunk sizes are cut: each turn of the loop is one write,
  * and the test reads after each. */
 static void pieces_are_small(void **state)
@@ -261,6 +300,7 @@ int main(void)
         cmocka_unit_test(broken_connections),
         cmocka_unit_test(sees_who_hangs_up),
         cmocka_unit_test(refuses_and_comes_back),
+        cmocka_unit_test(deaf_for_a_while),
         cmocka_unit_test(pieces_are_small),
         cmocka_unit_test(requests_in_a_row),
         cmocka_unit_test(wants_its_key),

@@ -77,18 +77,23 @@ static void the_listener(void **state)
         order("{\"faults\":[{\"fault\":\"429\",\"probability\":0.5},{\"fault\":\"refuse\",\"from_s\":10,"
               "\"to_s\":40},{\"fault\":\"503\",\"from_s\":30}]}",
               &a);
-    assert_false(rules_refuse(o.v, o.n, 9999));
+    assert_int_equal(rules_door(o.v, o.n, 9999), FAULT_NONE);
     assert_int_equal(rules_next_change(o.v, o.n, 0), 10000);
-    assert_true(rules_refuse(o.v, o.n, 10000));
+    assert_int_equal(rules_door(o.v, o.n, 10000), FAULT_REFUSE);
     assert_int_equal(rules_next_change(o.v, o.n, 10000), 30000);
-    assert_true(rules_refuse(o.v, o.n, 39999));
-    assert_false(rules_refuse(o.v, o.n, 40000));
+    assert_int_equal(rules_door(o.v, o.n, 39999), FAULT_REFUSE);
+    assert_int_equal(rules_door(o.v, o.n, 40000), FAULT_NONE);
     assert_true(rules_next_change(o.v, o.n, 40000) == UINT64_MAX);
     o = order("{\"faults\":[{\"fault\":\"503\",\"to_s\":20},{\"fault\":\"refuse\"}]}", &a);
-    assert_false(rules_refuse(o.v, o.n, 0)); /* the first row goes before it */
-    assert_true(rules_refuse(o.v, o.n, 20000));
+    assert_int_equal(rules_door(o.v, o.n, 0), FAULT_NONE); /* the first row goes before it */
+    assert_int_equal(rules_door(o.v, o.n, 20000), FAULT_REFUSE);
+    o = order("{\"faults\":[{\"fault\":\"deaf\",\"to_s\":20},{\"fault\":\"refuse\"}]}", &a);
+    assert_int_equal(rules_door(o.v, o.n, 0), FAULT_DEAF);
+    assert_int_equal(rules_door(o.v, o.n, 20000), FAULT_REFUSE);
+    o = order("{\"fault\":\"deaf\",\"requests\":[1]}", &a);
+    assert_int_equal(rules_door(o.v, o.n, 0), FAULT_NONE);
     o = order("{\"fault\":\"refuse\",\"model\":\"x\"}", &a);
-    assert_false(rules_refuse(o.v, o.n, 0));
+    assert_int_equal(rules_door(o.v, o.n, 0), FAULT_NONE);
     arena_fini(&a);
 }
 

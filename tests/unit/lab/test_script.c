@@ -173,6 +173,10 @@ static void no_byte_at_all(void **state)
     assert_int_equal(t.script.n, 0);
     assert_int_equal(t.script.end, SCRIPT_HANG);
     untell(&t);
+    tell(&t, &r, "deaf"); /* the request was read: what is left of it */
+    assert_int_equal(t.script.n, 0);
+    assert_int_equal(t.script.end, SCRIPT_HANG);
+    untell(&t);
     tell(&t, &r, "reset");
     assert_int_equal(t.script.n, 0);
     assert_int_equal(t.script.end, SCRIPT_RST);
