@@ -82,6 +82,17 @@ static int finish(const struct bench_options *o, const struct result *r, int cod
     return code;
 }
 
+/* Told now, and not after a run of minutes. */
+static bool can_write(const struct bench_options *o)
+{
+    const char *paths[] = {o->html, o->json, o->resume_file};
+    bool ok = true;
+    for (size_t i = 0; i < RM_COUNTOF(paths); i++)
+        if (paths[i] != NULL && strcmp(paths[i], "-") != 0)
+            ok &= bench_can_write(paths[i]);
+    return ok;
+}
+
 int cmd_bench(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "faults") == 0)
@@ -91,7 +102,9 @@ int cmd_bench(int argc, char **argv)
     result_close(&r);
     int stop = bench_options_read(argc, argv, &o, &r.figures);
     int code = stop - 1;
-    if (stop == 0) {
+    if (stop == 0 && !can_write(&o)) {
+        code = BENCH_RUN_FAILED;
+    } else if (stop == 0) {
         tell_command(argc, argv, &r.command);
         tell_machine(&r.machine);
         memcpy(r.expects, o.expects, sizeof r.expects);

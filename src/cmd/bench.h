@@ -98,7 +98,7 @@ bool bench_cap_agree(const struct bench_options *o, const struct bench_cap *c, u
 /* ---- bench_world.c: pretend providers and the gateway as processes ---- */
 
 struct bench_world {
-    char dir[64];
+    char dir[CHILD_DIR_BYTES];
     uint16_t port_a, port_b, port_c, port_down, port, admin_port;
     uint16_t ports_cold[BENCH_STANDBYS_MAX], ports_warm[BENCH_STANDBYS_MAX];
     pid_t providers, standbys, gateway;
@@ -165,6 +165,8 @@ void bench_show(const struct result *r, FILE *to);
 /* Writes `text` to path by a temporary file beside it. False: told on stderr. A path that is no regular file (a pipe, a
  * device) is written directly. */
 bool bench_write(const char *path, struct bytes text);
+/* Before a run of minutes: can bench_write write there? False: told on stderr. */
+bool bench_can_write(const char *path);
 /* False: errno says why. */
 bool bench_read(const char *path, struct buf *out);
 /* o->resume_file: rounds of earlier runs into *r, and how many; none where it is not there. False: told on stderr. */

@@ -288,9 +288,7 @@ static int play(struct bench *b)
 static bool watch_signals(struct bench *b)
 {
     sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
+    child_stop_signals(&set);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
     b->signals =

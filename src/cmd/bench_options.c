@@ -310,13 +310,35 @@ static int list_figures(const struct figures *known)
     return 1;
 }
 
-static bool has_option(int argc, char **argv, const char *name)
+/* What the defaults depend on, wherever it stands. */
+static void choose_defaults(int argc, char **argv, struct bench_options *o)
 {
-    size_t n = strlen(name);
-    for (int i = 1; i < argc; i++)
-        if (strncmp(argv[i], name, n) == 0 && (argv[i][n] == '\0' || argv[i][n] == '='))
-            return true;
-    return false;
+    bool is_quick = false, is_real = false;
+    init_options(o);
+    opterr = optind = 0;
+    for (int id; (id = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+        is_quick |= id == OPTION_QUICK;
+        is_real |= id == OPTION_CONFIG;
+    }
+    opterr = 1;
+    optind = 0;
+    if (is_quick)
+        make_quick(o);
+    if (is_real)
+        make_real(o);
+}
+
+/* Two results in one file, or a page that nobody can open. */
+static bool has_good_files(const struct bench_options *o)
+{
+    const char *why = NULL;
+    if (o->html != NULL && strcmp(o->html, "-") == 0)
+        why = "--html takes a file";
+    else if (o->html != NULL && o->json != NULL && strcmp(o->html, o->json) == 0)
+        why = "--html and --json are the same file";
+    if (why != NULL)
+        fprintf(stderr, "ringmain bench: %s\n", why);
+    return why == NULL;
 }
 
 /* How cold a real standby is cannot be known, and what B is to pretend providers is the chain's first link. */
@@ -371,12 +393,7 @@ int bench_options_read(int argc, char **argv, struct bench_options *o, const str
 {
     int id, at = 0;
     bool told = false;
-    init_options(o);
-    if (has_option(argc, argv, "--quick"))
-        make_quick(o);
-    if (has_option(argc, argv, "--config"))
-        make_real(o);
-    optind = 0;
+    choose_defaults(argc, argv, o);
     while ((id = getopt_long(argc, argv, "h", options, &at)) != -1) {
         if (id == 'h') {
             usage(stdout);
@@ -398,6 +415,8 @@ int bench_options_read(int argc, char **argv, struct bench_options *o, const str
         fprintf(stderr, "ringmain bench: '%s' is too much; ringmain bench --help\n", argv[optind]);
         return 3;
     }
+    if (!has_good_files(o))
+        return 3;
     fill_up(o);
     return open_real(o);
 }

@@ -3,6 +3,7 @@
 #include "lab/dist.h"
 
 #include <math.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum { BAR_CELLS = 30 };
@@ -20,6 +21,16 @@ void bench_progress_step(struct bench_progress *p, unsigned round, const char *t
     bench_progress_tick(p, NULL);
 }
 
+/* Never longer than the terminal is wide: a line that wraps is not wiped. */
+static void show_line(struct bytes line)
+{
+    struct winsize w;
+    if (ioctl(2, TIOCGWINSZ, &w) == 0 && w.ws_col > 1)
+        line = bytes_slice(line, 0, w.ws_col - 1U);
+    fprintf(stderr, "\r\033[K%.*s", (int)line.n, line.p);
+    fflush(stderr);
+}
+
 void bench_progress_tick(const struct bench_progress *p, const struct load_progress *l)
 {
     if (!p->is_terminal)
@@ -31,14 +42,16 @@ void bench_progress_tick(const struct bench_progress *p, const struct load_progr
     for (int i = 0; i < BAR_CELLS; i++)
         bar[i] = i < cells ? '#' : '.';
     bar[BAR_CELLS] = '\0';
-    fprintf(stderr, "\r\033[K[%s] %3.0f %%  ", bar, 100 * done);
+    struct buf line = {0};
+    buf_printf(&line, "[%s] %3.0f %%  ", bar, 100 * done);
     if (p->rounds > 0)
-        fprintf(stderr, "round %u of %u  ", p->round + 1, p->rounds);
-    fputs(p->n_begun > 0 ? p->title : "warming up", stderr);
+        buf_printf(&line, "round %u of %u  ", p->round + 1, p->rounds);
+    buf_puts(&line, p->n_begun > 0 ? p->title : "warming up");
     if (l != NULL && p->n_begun > 0)
-        fprintf(stderr, "  %llu of %llu%s", (unsigned long long)l->n_done, (unsigned long long)l->n,
-                l->n_failed > 0 ? ", some failed" : "");
-    fflush(stderr);
+        buf_printf(&line, "  %llu of %llu%s", (unsigned long long)l->n_done, (unsigned long long)l->n,
+                   l->n_failed > 0 ? ", some failed" : "");
+    show_line(buf_bytes(&line));
+    buf_fini(&line);
 }
 
 void bench_progress_end(struct bench_progress *p, const struct sample *v, size_t n)

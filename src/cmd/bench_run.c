@@ -323,9 +323,11 @@ static int run_phase(struct run *x, enum phase_id id)
     if (is_standby && !wait_for_cold(x))
         return BENCH_RUN_STOPPED;
     struct sample *v = mem_zalloc(plan.n * sizeof *v);
-    bool is_whole = drive(x, &plan, v);
+    int code = drive(x, &plan, v) ? BENCH_RUN_OK : BENCH_RUN_STOPPED;
     size_t n = load_progress(x->load)->n_started;
-    int code = is_whole ? BENCH_RUN_OK : BENCH_RUN_STOPPED;
+    if (!is_alive(x)) /* its failures are ours */
+        code = BENCH_RUN_FAILED;
+    bool is_whole = code == BENCH_RUN_OK;
     if (is_whole && (id == PHASE_DIRECT || id == PHASE_HEALTHY) && !is_good_baseline(v, n, spec->title))
         code = BENCH_RUN_FAILED;
     if (is_whole) {
@@ -351,7 +353,12 @@ static int warm_up_one(struct run *x, enum phase_id id)
     set_stake(x, id);
     plan.n = plan.n > most ? most : plan.n;
     struct sample *v = mem_zalloc(plan.n * sizeof *v);
-    if (!drive(x, &plan, v))
+    bool is_whole = drive(x, &plan, v);
+    if (!is_alive(x)) {
+        mem_free(v);
+        return BENCH_RUN_FAILED;
+    }
+    if (!is_whole)
         code = BENCH_RUN_STOPPED;
     else if (load_progress(x->load)->was_refused)
         code = cap_reached(x);
@@ -469,7 +476,7 @@ static int open_run(struct run *x)
 
 static void close_run(struct run *x, bool keeps_files)
 {
-    if (keeps_files)
+    if (keeps_files && x->world.dir[0] != '\0')
         fprintf(stderr, "ringmain bench: configs and logs are in %s\n", x->world.dir);
     bench_world_close(&x->world, keeps_files);
     arena_fini(&x->arena);
@@ -517,9 +524,7 @@ static bool start_loop(struct run *x)
 {
     allow_descriptors();
     sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
+    child_stop_signals(&set);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
     x->loop = loop_new();

@@ -115,8 +115,21 @@ static void show_claims(const struct result *r, FILE *to)
     }
 }
 
+static bool is_empty(const struct result *r)
+{
+    size_t n = r->outage.phase.n;
+    for (int i = 0; i < PHASE_N; i++)
+        n += r->phases[i].n;
+    return n == 0;
+}
+
 void bench_show(const struct result *r, FILE *to)
 {
+    if (r->partial_reason != NULL && is_empty(r)) {
+        fprintf(to, "PARTIAL: %s. No phase was whole.\n", r->partial_reason);
+        fflush(to);
+        return;
+    }
     if (r->partial_reason != NULL)
         fprintf(to, "PARTIAL: %s. What follows is of the phases that were whole.\n\n", r->partial_reason);
     show_phases(r, to);

@@ -43,7 +43,7 @@ static void RM_PRINTF(3, 4) putf(struct json_writer *w, const char *name, const 
 
 static bool write_file(const struct bench_world *w, const char *name, struct buf *text)
 {
-    char path[128];
+    char path[CHILD_PATH_BYTES];
     snprintf(path, sizeof path, "%s/%s", w->dir, name);
     FILE *f = fopen(path, "w");
     bool ok = f != NULL && fwrite(text->p, 1, text->n, f) == text->n;
@@ -136,7 +136,7 @@ static bool write_standbys(const struct bench_world *w, const struct bench_optio
 
 static pid_t start_mock(const struct bench_world *w, const char *config)
 {
-    char path[128], log[128];
+    char path[CHILD_PATH_BYTES], log[CHILD_PATH_BYTES];
     snprintf(path, sizeof path, "%s/%s", w->dir, config);
     snprintf(log, sizeof log, "%s/%s.log", w->dir, config);
     return child_start((const char *const[]){"ringmain", "mock", "-c", path, NULL}, log);
@@ -275,7 +275,7 @@ static bool write_config(const struct bench_world *w, const struct bench_options
 
 static bool start_gateway(struct bench_world *w)
 {
-    char path[128], log[128];
+    char path[CHILD_PATH_BYTES], log[CHILD_PATH_BYTES];
     snprintf(path, sizeof path, "%s/ringmain.yaml", w->dir);
     snprintf(log, sizeof log, "%s/gateway.log", w->dir);
     w->gateway = child_start((const char *const[]){"ringmain", "serve", "-c", path, NULL}, log);
@@ -351,19 +351,6 @@ bool bench_world_open(struct bench_world *w, const struct bench_options *o)
     return true;
 }
 
-static void remove_dir(const char *dir)
-{
-    static const char *const files[] = {"ringmain.yaml",   "ringmain.db",        "ringmain.db-wal",
-                                        "ringmain.db-shm", "gateway.log",        "providers.yaml",
-                                        "standbys.yaml",   "providers.yaml.log", "standbys.yaml.log"};
-    char path[128];
-    for (size_t i = 0; i < RM_COUNTOF(files); i++) {
-        snprintf(path, sizeof path, "%s/%s", dir, files[i]);
-        unlink(path);
-    }
-    rmdir(dir);
-}
-
 void bench_world_close(struct bench_world *w, bool keeps_files)
 {
     child_end(w->gateway);
@@ -371,7 +358,7 @@ void bench_world_close(struct bench_world *w, bool keeps_files)
     child_end(w->standbys);
     caller_free(w->caller);
     if (w->dir[0] != '\0' && !keeps_files)
-        remove_dir(w->dir);
+        child_dir_remove(w->dir);
     *w = (struct bench_world){0};
 }
 

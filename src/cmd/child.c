@@ -2,16 +2,15 @@
 
 #include "net/listen.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-extern char **environ;
 
 enum { TRIES = 500, PORTS_MAX = 64 };
 
@@ -33,33 +32,61 @@ bool child_free_ports(uint16_t *ports, size_t n)
     return got == n;
 }
 
-bool child_dir(const char *name, char dir[64])
+bool child_dir(const char *name, char dir[CHILD_DIR_BYTES])
 {
     const char *tmp = getenv("TMPDIR");
-    if (tmp == NULL || *tmp == '\0' || strlen(tmp) > 64 - sizeof "/ringmain-12345678-XXXXXX")
+    if (tmp == NULL || *tmp == '\0' || strlen(tmp) > CHILD_DIR_BYTES - sizeof "/ringmain-12345678-XXXXXX")
         tmp = "/tmp";
-    snprintf(dir, 64, "%s/ringmain-%.8s-XXXXXX", tmp, name);
+    snprintf(dir, CHILD_DIR_BYTES, "%s/ringmain-%.8s-XXXXXX", tmp, name);
     return mkdtemp(dir) != NULL;
+}
+
+void child_dir_remove(const char *dir)
+{
+    DIR *d = opendir(dir);
+    if (d == NULL)
+        return;
+    for (const struct dirent *e; (e = readdir(d)) != NULL;)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            unlinkat(dirfd(d), e->d_name, 0);
+    closedir(d);
+    rmdir(dir);
+}
+
+void child_stop_signals(sigset_t *set)
+{
+    struct sigaction hangup;
+    sigemptyset(set);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGTERM);
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
+        sigaddset(set, SIGHUP);
+}
+
+/* Between fork and exec: nothing but system calls, for other threads' locks may be held. */
+static void become(const char *const argv[], int log_fd, pid_t parent)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    setpgid(0, 0); /* Ctrl-C is for the tool, and it ends its children */
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() == parent && dup2(log_fd, 1) == 1 && dup2(log_fd, 2) == 2 &&
+        sigprocmask(SIG_SETMASK, &none, NULL) == 0)
+        execv("/proc/self/exe", (char *const *)(uintptr_t)argv);
+    _exit(127);
 }
 
 pid_t child_start(const char *const argv[], const char *log)
 {
-    pid_t pid;
-    posix_spawn_file_actions_t files;
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_addopen(&files, 1, log, O_WRONLY | O_CREAT | O_APPEND, 0600);
-    posix_spawn_file_actions_adddup2(&files, 1, 2);
-    /* A group of its own and no blocked signals: Ctrl-C is for us, and we end it. */
-    posix_spawnattr_t attr;
-    sigset_t none;
-    sigemptyset(&none);
-    posix_spawnattr_init(&attr);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-    posix_spawnattr_setsigmask(&attr, &none);
-    int e = posix_spawn(&pid, "/proc/self/exe", &files, &attr, (char *const *)(uintptr_t)argv, environ);
-    posix_spawnattr_destroy(&attr);
-    posix_spawn_file_actions_destroy(&files);
-    return e == 0 ? pid : -1;
+    pid_t parent = getpid();
+    int log_fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (log_fd < 0)
+        return -1;
+    pid_t pid = fork();
+    if (pid == 0)
+        become(argv, log_fd, parent);
+    close(log_fd);
+    return pid;
 }
 
 bool child_is_alive(pid_t *pid)

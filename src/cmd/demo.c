@@ -20,7 +20,7 @@ enum { N_PROVIDERS = 3, TTFT_BUDGET_MS = 400 };
 static const char *const provider_names[N_PROVIDERS] = {"alpha", "beta", "gamma"};
 
 struct demo {
-    char dir[64], config[96];
+    char dir[CHILD_DIR_BYTES], config[CHILD_PATH_BYTES];
     uint16_t provider_ports[N_PROVIDERS], port, admin_port;
     pid_t mock, gateway;
     struct caller *caller;
@@ -39,7 +39,7 @@ static void usage(FILE *to)
 
 static bool start_mock(struct demo *d)
 {
-    char specs[N_PROVIDERS][160], log[96];
+    char specs[N_PROVIDERS][160], log[CHILD_PATH_BYTES];
     static const char *const ttft[N_PROVIDERS] = {"60", "90", "140"};
     const char *argv[3 + 2 * N_PROVIDERS + 1] = {"ringmain", "mock"};
     int n = 2;
@@ -82,7 +82,7 @@ static bool write_config(struct demo *d)
 
 static bool start_gateway(struct demo *d)
 {
-    char log[96];
+    char log[CHILD_PATH_BYTES];
     const char *argv[] = {"ringmain", "serve", "-c", d->config, NULL};
     snprintf(log, sizeof log, "%s/gateway.log", d->dir);
     d->gateway = child_start(argv, log);
@@ -259,18 +259,6 @@ static bool play(struct demo *d, const struct scene *s)
     return ok;
 }
 
-static void remove_dir(const char *dir)
-{
-    static const char *const files[] = {"ringmain.yaml", "ringmain.db", "ringmain.db-wal", "ringmain.db-shm",
-                                        "access.log",    "mock.log",    "gateway.log"};
-    char path[128];
-    for (size_t i = 0; i < RM_COUNTOF(files); i++) {
-        snprintf(path, sizeof path, "%s/%s", dir, files[i]);
-        unlink(path);
-    }
-    rmdir(dir);
-}
-
 static void invite(const struct demo *d)
 {
     printf("\nThe gateway stays up. Talk to it:\n\n"
@@ -314,9 +302,7 @@ static void wait_for_signal(const struct demo *d)
 {
     sigset_t set;
     int got;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
+    child_stop_signals(&set);
     invite(d);
     sigwait(&set, &got);
 }
@@ -338,7 +324,7 @@ static int run(bool is_once)
     child_end(d.mock);
     caller_free(d.caller);
     if (ok)
-        remove_dir(d.dir);
+        child_dir_remove(d.dir);
     return ok ? 0 : 1;
 }
 
@@ -361,9 +347,7 @@ int cmd_demo(int argc, char **argv)
     }
     /* Taken by sigwait when the time comes; the children get their own way of stopping. */
     sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
+    child_stop_signals(&set);
     if (!is_once)
         sigprocmask(SIG_BLOCK, &set, NULL);
     return run(is_once);

@@ -3,7 +3,6 @@
 #include "cmd/load.h"
 #include "lab/fb_config.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -105,7 +104,7 @@ static bool write_config(struct faults_stage *s, const char *config, unsigned sp
 
 static pid_t start_wall(struct faults_stage *s, unsigned speed)
 {
-    char log[96], listen[32], factor[16];
+    char log[CHILD_PATH_BYTES], listen[32], factor[16];
     snprintf(log, sizeof log, "%s/mock.log", s->dir);
     snprintf(listen, sizeof listen, "127.0.0.1:%u", s->wall_port);
     snprintf(factor, sizeof factor, "%u", speed);
@@ -115,7 +114,7 @@ static pid_t start_wall(struct faults_stage *s, unsigned speed)
 
 static pid_t start_gateway(struct faults_stage *s)
 {
-    char log[96];
+    char log[CHILD_PATH_BYTES];
     snprintf(log, sizeof log, "%s/gateway.log", s->dir);
     const char *const argv[] = {"ringmain", "serve", "-c", s->config, NULL};
     return child_start(argv, log);
@@ -155,20 +154,6 @@ bool faults_stage_is_alive(struct faults_stage *s)
     return child_is_alive(&s->gateway) || complain(s->dir, "the gateway has ended by itself; see gateway.log there");
 }
 
-static void remove_dir(const char *dir)
-{
-    DIR *d = opendir(dir);
-    char path[400];
-    for (struct dirent *e; d != NULL && (e = readdir(d)) != NULL;) {
-        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-        if (e->d_name[0] != '.')
-            unlink(path);
-    }
-    if (d != NULL)
-        closedir(d);
-    rmdir(dir);
-}
-
 void faults_stage_end(struct faults_stage *s, bool is_good)
 {
     child_end(s->gateway);
@@ -176,7 +161,7 @@ void faults_stage_end(struct faults_stage *s, bool is_good)
     if (s->dir[0] == '\0')
         return;
     if (is_good || !s->is_started)
-        remove_dir(s->dir);
+        child_dir_remove(s->dir);
     else
         fprintf(stderr, "ringmain bench faults: configuration and logs are in %s\n", s->dir);
 }

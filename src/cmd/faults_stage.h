@@ -6,7 +6,7 @@
 #include "cmd/child.h"
 
 struct faults_stage {
-    char dir[64], config[96];
+    char dir[CHILD_DIR_BYTES], config[CHILD_PATH_BYTES];
     uint16_t wall_port, gateway_port;
     pid_t wall, gateway;
     bool is_started; /* there may be logs */

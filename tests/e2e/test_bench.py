@@ -1,15 +1,19 @@
 """`ringmain bench`: the scenario from end to end, its exit codes and files, real providers under a spend cap, and what it says
 when things go wrong. Speeds are never asserted; what must hold on any machine is (a budget is waited out, a stall is seen)."""
 import contextlib
+import fcntl
 import json
 import os
+import pathlib
 import pty
 import re
 import signal
+import struct
 import subprocess
+import termios
 
 import pytest
-from harness import BINARY, SLOW, Provider, Reply, chunk, error_json, events, free_port, http, SSE_HEAD, LAST
+from harness import BINARY, SLOW, Provider, Reply, chunk, error_json, events, free_port, http, SSE_HEAD, LAST, wait_for
 
 ENV = {**os.environ, "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0"}
 
@@ -144,6 +148,21 @@ def test_progress_is_a_bar_on_a_terminal():
     assert b"A hangs" in seen and b"round 1 of 1" in seen and seen.endswith(b"\r\x1b[K")
 
 
+def test_a_bar_is_no_wider_than_the_terminal():
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+    p = subprocess.Popen([BINARY, "bench", *map(str, SMALL), "--phases", "direct"], stdout=subprocess.DEVNULL, stderr=theirs, env=ENV)
+    os.close(theirs)
+    seen = b""
+    with contextlib.suppress(OSError):
+        while part := os.read(ours, 65536):
+            seen += part
+    os.close(ours)
+    assert p.wait(timeout=60 * SLOW) == 0
+    lines = seen.split(b"\r\x1b[K")
+    assert len(lines) > 2 and max(len(line) for line in lines) == 39  # one less than the width: nothing wraps
+
+
 def test_order_turns_from_round_to_round(quick):
     r, _, _ = quick
     first = [line.split(": ")[1] for line in r.stderr.splitlines() if line.startswith("round ")]
@@ -176,6 +195,8 @@ def test_what_was_not_measured_fulfils_nothing():
     (["--nonsense"], "nonsense"),
     (["extra"], "'extra' is too much"),
     (["--route", "x"], "--route and --max-usd go with --config"),
+    (["--html", "-"], "--html takes a file"),
+    (["--html", "r", "--json", "r"], "the same file"),
 ])
 def test_usage(args, says):
     r = bench(*args, bound=20)
@@ -208,9 +229,17 @@ def test_full_disk_is_told_and_the_result_kept_elsewhere(tmp_path):
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-    r = bench(*SMALL, "--phases", "direct", "--html", tmp_path / "no" / "r.html", env={"TMPDIR": str(tmp_path)})
-    assert r.returncode == 1 and "No such file or directory" in r.stderr
-    assert len(list(tmp_path.glob("ringmain-bench-*.html"))) == 1
+    """Told before the run, not after minutes of it."""
+    for option in ("--html", "--json", "--resume-file"):
+        r = bench(*SMALL, "--phases", "direct", option, tmp_path / "no" / "r", env={"TMPDIR": str(tmp_path)}, bound=20)
+        assert r.returncode == 1 and "r: No such file or directory" in r.stderr and "round" not in r.stderr and r.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_place_for_logs(tmp_path):
+    r = bench(*SMALL, "--phases", "direct", env={"TMPDIR": str(tmp_path / "no")}, bound=20)
+    assert r.returncode == 1 and "No such file or directory" in r.stderr and "logs are in" not in r.stderr
+    assert r.stdout == "PARTIAL: a phase failed. No phase was whole.\n"
 
 
 def test_an_old_file_is_replaced_whole(tmp_path):
@@ -273,6 +302,61 @@ def test_ctrl_c_writes_what_there_is(tmp_path):
 
 
 # ---------------------------------------------------------------- open loop
+
+def children(pid):
+    """Process ids of its children that run, by subcommand."""
+    out = {}
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            with contextlib.suppress(OSError):
+                words = pathlib.Path(f"/proc/{child}/cmdline").read_text().split("\0")
+                out.setdefault(words[1] if len(words) > 1 else "", []).append(int(child))
+    return out
+
+
+def is_over(pid):
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    return True
+
+
+def start_quick(tmp_path, *more, **kw):
+    """A run that has its gateway and both mocks, and their ids."""
+    p = subprocess.Popen([BINARY, "bench", "--quick", *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**ENV, "TMPDIR": str(tmp_path)}, **kw)
+    found = wait_for(lambda: (c := children(p.pid)) and len(c.get("mock", [])) == 2 and "serve" in c and c, 60, "the children")
+    return p, [*found["mock"], *found["serve"]]
+
+
+@pytest.mark.parametrize("sig", [signal.SIGHUP, signal.SIGTERM])
+def test_a_lost_terminal_is_as_ctrl_c(tmp_path, sig):
+    p, pids = start_quick(tmp_path)
+    p.send_signal(sig)
+    out, _ = p.communicate(timeout=60 * SLOW)
+    assert p.returncode == 130 and out.startswith("PARTIAL: interrupted")
+    assert all(is_over(pid) for pid in pids) and list(tmp_path.iterdir()) == []
+
+
+def test_nohup_is_kept_to(tmp_path):
+    p, _ = start_quick(tmp_path, "--repeat", "1", "--no-outage", "--phases", "direct", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    p.send_signal(signal.SIGHUP)
+    out, err = p.communicate(timeout=60 * SLOW)
+    assert p.returncode == 0 and "PARTIAL" not in out, err
+
+
+def test_a_killed_bench_leaves_no_process(tmp_path):
+    p, pids = start_quick(tmp_path)
+    p.kill()
+    p.communicate(timeout=20 * SLOW)
+    wait_for(lambda: all(is_over(pid) for pid in pids), 60, "the children to end by themselves")
+
+
+def test_a_gateway_that_dies_is_told(tmp_path):
+    p, _ = start_quick(tmp_path)
+    os.kill(children(p.pid)["serve"][0], signal.SIGKILL)
+    out, err = p.communicate(timeout=120 * SLOW)
+    assert p.returncode == 1 and "the gateway ended; see the logs in" in err and out.startswith("PARTIAL: a phase failed")
+    assert len(list(tmp_path.glob("ringmain-bench-*/gateway.log"))) == 1
+
 
 def test_open_loop_keeps_its_rate():
     r = bench(*SMALL, "--phases", "healthy", "--rate", 20, "--requests", 30, "--json", "-")
