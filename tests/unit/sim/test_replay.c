@@ -346,14 +346,12 @@ static void test_a_hedge(void **state)
 /* The present policy may be any: its own replay comes out close. */
 static void hold_present(struct setup *s, double percent)
 {
-    for (uint64_t seed = 21; seed <= 22; seed++) {
-        struct replay_figures truth;
-        struct past *past;
-        happen(s, seed, true, &truth, &past);
-        struct replay_result r = again(past, s, seed);
-        past_free(past);
-        assert_within(&r.figures, &truth, percent);
-    }
+    struct replay_figures truth;
+    struct past *past;
+    happen(s, 21, true, &truth, &past);
+    struct replay_result r = again(past, s, 22);
+    past_free(past);
+    assert_within(&r.figures, &truth, percent);
 }
 
 static void test_a_past_with_hedges(void **state)
