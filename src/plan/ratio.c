@@ -8,13 +8,13 @@
  *
  * Integers throughout: a call's bytes and tokens are below 2^40, its error below 2^43, a cell holds 2^11 calls, and
  * there are 2^8 cores, so that sums stay below 2^62. The writer halves its cell inside an odd `turn`; a reader that
- * meets that leaves the cell out. For its own estimates a core adds all cores up once in VIEW_EVERY calls, or always
- * while nothing is known. */
+ * meets that looks again, and leaves the cell out if it does not end. For its own estimates a core adds all cores up
+ * once in VIEW_EVERY calls, or always while nothing is known. */
 #include "plan/ratio.h"
 
 #include "base/mem.h"
 
-enum { CORES_MAX = 256, VIEW_EVERY = 16, LEAST = 8, MOST = 64, LINE_SIDE = 5 };
+enum { CORES_MAX = 256, VIEW_EVERY = 16, LOOKS_MAX = 1000, LEAST = 8, MOST = 64, LINE_SIDE = 5 };
 #define CALL_MAX (UINT64_C(1) << 40)
 #define SUM_MAX (UINT64_C(1) << 62)
 
@@ -136,12 +136,21 @@ static bool is_turned(const struct cell *cell, uint32_t turn)
 }
 
 /* False when the cell was being halved. */
-static bool read_side(const struct cell *cell, enum ratio_side side, struct sums *out)
+static bool look_at_side(const struct cell *cell, enum ratio_side side, struct sums *out)
 {
     const struct side *s = &cell->sides[side];
     uint32_t turn = atomic_load_explicit(&cell->turn, memory_order_acquire);
     *out = (struct sums){get(&s->n), get(&s->bytes), get(&s->tokens), get(&s->error), get(&s->judged)};
     return !is_turned(cell, turn);
+}
+
+/* A halving is a few stores: it is waited for, though not for ever. */
+static bool read_side(const struct cell *cell, enum ratio_side side, struct sums *out)
+{
+    bool ok = false;
+    for (int i = 0; i < LOOKS_MAX && !ok; i++)
+        ok = look_at_side(cell, side, out);
+    return ok;
 }
 
 static struct sums add_up(const struct ratio_book *b, uint16_t target_id, enum ratio_side side)

@@ -4,6 +4,8 @@
 #include "base/mem.h"
 #include "plan/ratio.h"
 
+#include <pthread.h>
+
 static struct ratio_book *book;
 static struct ratio_core *core;
 static struct registry *registry;
@@ -134,6 +136,29 @@ static void mean_output(void **state)
     assert_in_range(ratio_mean_output(core, 7), 850, 900);
 }
 
+static void *learn_much(void *done)
+{
+    learn(ratio_core(book, 1), RATIO_PROMPT, 40 * RATIO_SAMPLES_MAX, 300, 100);
+    atomic_store((_Atomic bool *)done, true);
+    return NULL;
+}
+
+/* Another core reads while samples come and are halved: never half of a sum against the whole of the other. */
+static void read_while_it_is_written(void **state)
+{
+    _Atomic bool is_done = false;
+    pthread_t writer;
+    learn(ratio_core(book, 1), RATIO_PROMPT, 200, 300, 100);
+    assert_int_equal(pthread_create(&writer, NULL, learn_much, (void *)&is_done), 0);
+    do {
+        int64_t n = ratio_tokens(core, 7, RATIO_PROMPT, 300);
+        if (n != 75) /* the writer was stopped in the middle of a halving: as if nothing were known */
+            assert_in_range(n, 99, 102);
+    } while (!atomic_load(&is_done));
+    assert_int_equal(pthread_join(writer, NULL), 0);
+    assert_int_equal(ratio_tokens(core, 7, RATIO_PROMPT, 300), 100);
+}
+
 /* ---- kept ---- */
 
 static void outlives_a_restart(void **state)
@@ -211,6 +236,7 @@ int main(void)
         TEST(it_follows_a_change),
         TEST(odd_reports_are_no_samples),
         TEST(mean_output),
+        TEST(read_while_it_is_written),
         TEST(outlives_a_restart),
         TEST(other_lines_are_refused),
     };
