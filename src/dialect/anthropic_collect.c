@@ -32,7 +32,7 @@ static struct mosaic *block_at(const struct mosaic *content, int64_t index)
 
 static void add_to_list(struct collector *c, struct mosaic *list, yyjson_val *item)
 {
-    mosaic_become(list, MOSAIC_ARRAY);
+    mosaic_become(list, MOSAIC_ARRAY, &c->keep);
     mosaic_set_raw(mosaic_item(list, &c->keep), json_tree_text(item, &c->scratch), &c->keep);
 }
 
@@ -59,7 +59,7 @@ static void start_block(struct collector *c, struct mosaic *content, int64_t ind
     if (content->n >= BLOCKS_MAX || !yyjson_is_obj(from))
         return;
     struct mosaic *block = mosaic_item(content, &c->keep);
-    mosaic_become(block, MOSAIC_OBJECT);
+    mosaic_become(block, MOSAIC_OBJECT, &c->keep);
     block->at = index;
     yyjson_obj_foreach(from, i, n, key, v) put_in_block(c, block, key, v);
 }
@@ -72,7 +72,7 @@ static void read_delta(struct collector *c, struct mosaic *block, yyjson_val *de
     size_t i, n;
     if (bytes_is(type, "input_json_delta")) {
         if (mosaic_is_empty(mosaic_get(block, "input")))
-            rope_put(&block->text, &c->keep, json_tree_str(delta, "partial_json"));
+            mosaic_gather(block, json_tree_str(delta, "partial_json"), &c->keep);
     } else if (bytes_is(type, "citations_delta")) {
         if (yyjson_obj_get(delta, "citation") != NULL)
             add_to_list(c, mosaic_need(block, "citations", &c->keep), yyjson_obj_get(delta, "citation"));
@@ -93,7 +93,7 @@ static void put_usage(struct collector *c, yyjson_val *told)
     struct mosaic *usage = mosaic_need(&c->answer, "usage", &c->keep);
     yyjson_val *key, *v;
     size_t i, n;
-    mosaic_become(usage, MOSAIC_OBJECT);
+    mosaic_become(usage, MOSAIC_OBJECT, &c->keep);
     yyjson_obj_foreach(told, i, n, key, v) collector_put(c, usage, json_tree_bytes(key), v);
 }
 
@@ -108,7 +108,7 @@ static void put_members(struct collector *c, yyjson_val *from)
         if (bytes_is(name, "usage"))
             put_usage(c, v);
         else if (bytes_is(name, "content"))
-            mosaic_become(mosaic_need(&c->answer, "content", &c->keep), MOSAIC_ARRAY);
+            mosaic_become(mosaic_need(&c->answer, "content", &c->keep), MOSAIC_ARRAY, &c->keep);
         else
             collector_put(c, &c->answer, name, v);
     }
@@ -141,7 +141,7 @@ static void one_event(struct collector *c, struct bytes name, yyjson_val *root)
         c->is_started = true;
     } else if (bytes_is(type, "content_block_start") && index >= 0) {
         struct mosaic *content = mosaic_need(&c->answer, "content", &c->keep);
-        mosaic_become(content, MOSAIC_ARRAY);
+        mosaic_become(content, MOSAIC_ARRAY, &c->keep);
         start_block(c, content, index, yyjson_obj_get(root, "content_block"));
     } else if (bytes_is(type, "content_block_delta")) {
         struct mosaic *block = block_at(mosaic_get(&c->answer, "content"), index);
@@ -158,15 +158,15 @@ static void one_event(struct collector *c, struct bytes name, yyjson_val *root)
 static void complete_input(struct collector *c, struct mosaic *block)
 {
     struct mosaic *input = mosaic_need(block, "input", &c->keep);
-    struct bytes text = bytes_trim(rope_text(&block->text, &c->keep));
+    struct bytes text = bytes_trim(rope_text(&block->text, &c->keep.arena));
     yyjson_val *root;
     if (text.n == 0) {
         if (mosaic_is_empty(input))
             mosaic_set_raw(input, BYTES("{}"), &c->keep);
-    } else if (json_tree_parse(text, 1000, &c->keep, &root) == ERR_OK && yyjson_is_obj(root)) {
+    } else if (json_tree_parse(text, 1000, &c->keep.arena, &root) == ERR_OK && yyjson_is_obj(root)) {
         mosaic_set_raw(input, text, &c->keep);
     } else {
-        mosaic_become(input, MOSAIC_OBJECT);
+        mosaic_become(input, MOSAIC_OBJECT, &c->keep);
         mosaic_set_text(mosaic_need(input, "_raw", &c->keep), text, &c->keep);
     }
 }
@@ -178,7 +178,8 @@ static bool complete_blocks(struct collector *c, struct mosaic *content)
     for (struct mosaic *m = content->first; m != NULL; m = m->next) {
         bool is_tool = mosaic_is(mosaic_get(m, "type"), "tool_use");
         if (is_tool)
-            collector_default(c, m, "id", transcript_tool_id((struct bytes){0}, &c->o, n_tools++, "toolu_", &c->keep));
+            collector_default(c, m, "id",
+                              transcript_tool_id((struct bytes){0}, &c->o, n_tools++, "toolu_", &c->keep.arena));
         if (is_tool || m->text.n > 0)
             complete_input(c, m);
     }
@@ -188,12 +189,12 @@ static bool complete_blocks(struct collector *c, struct mosaic *content)
 static void end(struct collector *c)
 {
     struct mosaic *answer = &c->answer;
-    collector_default(c, answer, "id", arena_printf(&c->keep, "msg_%016llx", (unsigned long long)c->o.id_seed));
+    collector_default(c, answer, "id", arena_printf(&c->keep.arena, "msg_%016llx", (unsigned long long)c->o.id_seed));
     mosaic_set_text(mosaic_need(answer, "type", &c->keep), BYTES("message"), &c->keep);
     collector_default(c, answer, "role", BYTES("assistant"));
     collector_default(c, answer, "model", c->o.model);
     struct mosaic *content = mosaic_need(answer, "content", &c->keep);
-    mosaic_become(content, MOSAIC_ARRAY);
+    mosaic_become(content, MOSAIC_ARRAY, &c->keep);
     bool has_tools = complete_blocks(c, content);
     struct mosaic *stop = mosaic_need(answer, "stop_reason", &c->keep);
     if (mosaic_is_empty(stop) || (has_tools && mosaic_is(stop, "end_turn")))

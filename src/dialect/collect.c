@@ -10,7 +10,7 @@ void collector_init(struct collector *c, const struct dialect *dialect, const st
 {
     RM_ASSERT(dialect != NULL && dialect->collector != NULL);
     *c = (struct collector){.dialect = dialect, .o = *o, .answer = {.kind = MOSAIC_OBJECT}};
-    arena_init(&c->keep);
+    arena_init(&c->keep.arena);
     arena_init(&c->scratch);
     arena_reserve(&c->scratch, 2048); /* no malloc for a small event */
     c->clean = arena_mark(&c->scratch);
@@ -18,7 +18,7 @@ void collector_init(struct collector *c, const struct dialect *dialect, const st
 
 void collector_fini(struct collector *c)
 {
-    arena_fini(&c->keep);
+    arena_fini(&c->keep.arena);
     arena_fini(&c->scratch);
     c->answer = (struct mosaic){.kind = MOSAIC_OBJECT};
 }
@@ -28,8 +28,22 @@ void collector_event(struct collector *c, struct bytes name, struct bytes data)
     yyjson_val *root;
     RM_ASSERT(!c->is_ended);
     arena_reset(&c->scratch, c->clean);
+    c->keep.n_changes = 0;
+    c->keep.grown = NULL;
     if (json_tree_parse(bytes_trim(data), COLLECT_DEPTH, &c->scratch, &root) == ERR_OK && yyjson_is_obj(root))
         c->dialect->collector->event(c, name, root);
+    c->running = c->keep.n_changes == 1 ? c->keep.grown : NULL;
+}
+
+/* The answer is now what it was before the last event, but that a text is longer: the same tree would find its way to
+ * the same text again, and change nothing else. */
+bool collector_more(struct collector *c, struct bytes text)
+{
+    RM_ASSERT(!c->is_ended);
+    if (c->running == NULL)
+        return false;
+    rope_put(c->running, &c->keep.arena, text);
+    return true;
 }
 
 void collector_end(struct collector *c, struct buf *out)
@@ -46,7 +60,7 @@ void collector_end(struct collector *c, struct buf *out)
 
 size_t collector_bytes(const struct collector *c)
 {
-    return c->keep.n_bytes;
+    return c->keep.arena.n_bytes;
 }
 
 static bool says_nothing(yyjson_val *v)

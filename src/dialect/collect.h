@@ -11,10 +11,11 @@
 struct collector {
     const struct dialect *dialect;
     struct encoder_options o;
-    struct mosaic answer;    /* an object */
-    struct arena keep;       /* of the answer */
-    struct arena scratch;    /* reset per event */
-    struct arena_mark clean; /* scratch as it is between calls */
+    struct mosaic answer;     /* an object */
+    struct mosaic_store keep; /* of the answer */
+    struct rope *running;     /* all that the last event did was to run this text on; NULL = it did more, or less */
+    struct arena scratch;     /* reset per event */
+    struct arena_mark clean;  /* scratch as it is between calls */
     bool is_started, is_ended;
 };
 
@@ -28,6 +29,9 @@ void collector_init(struct collector *c, const struct dialect *dialect, const st
 void collector_fini(struct collector *c);
 /* One event that the decoder has found good. Data that is no JSON object ([DONE], "") is passed over. */
 void collector_event(struct collector *c, struct bytes name, struct bytes data);
+/* An event that is the last one with this text in place of its own (struct event.is_more). False: it is to be given to
+ * collector_event. */
+bool collector_more(struct collector *c, struct bytes text);
 /* The answer is whole: appends its JSON, once. */
 void collector_end(struct collector *c, struct buf *out);
 /* Memory that the answer has taken so far. */

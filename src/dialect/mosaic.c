@@ -10,9 +10,10 @@ struct mosaic *mosaic_get(const struct mosaic *object, const char *name)
     return m;
 }
 
-static struct mosaic *add(struct mosaic *to, struct arena *a)
+static struct mosaic *add(struct mosaic *to, struct mosaic_store *s)
 {
-    struct mosaic *m = ARENA_NEW(a, struct mosaic);
+    struct mosaic *m = ARENA_NEW(&s->arena, struct mosaic);
+    s->n_changes++;
     if (to->last != NULL)
         to->last->next = m;
     else
@@ -22,7 +23,7 @@ static struct mosaic *add(struct mosaic *to, struct arena *a)
     return m;
 }
 
-static struct mosaic *member_or_new(struct mosaic *object, struct bytes name, size_t max, struct arena *a)
+static struct mosaic *member_or_new(struct mosaic *object, struct bytes name, size_t max, struct mosaic_store *s)
 {
     RM_ASSERT(object->kind == MOSAIC_OBJECT);
     for (struct mosaic *m = object->first; m != NULL; m = m->next)
@@ -30,19 +31,19 @@ static struct mosaic *member_or_new(struct mosaic *object, struct bytes name, si
             return m;
     if (object->n >= max)
         return NULL;
-    struct mosaic *m = add(object, a);
-    m->name = arena_dup(a, name);
+    struct mosaic *m = add(object, s);
+    m->name = arena_dup(&s->arena, name);
     return m;
 }
 
-struct mosaic *mosaic_member(struct mosaic *object, struct bytes name, struct arena *a)
+struct mosaic *mosaic_member(struct mosaic *object, struct bytes name, struct mosaic_store *s)
 {
-    return member_or_new(object, name, MOSAIC_MEMBERS_MAX, a);
+    return member_or_new(object, name, MOSAIC_MEMBERS_MAX, s);
 }
 
-struct mosaic *mosaic_need(struct mosaic *object, const char *name, struct arena *a)
+struct mosaic *mosaic_need(struct mosaic *object, const char *name, struct mosaic_store *s)
 {
-    return member_or_new(object, bytes_of(name), SIZE_MAX, a);
+    return member_or_new(object, bytes_of(name), SIZE_MAX, s);
 }
 
 void mosaic_drop(struct mosaic *object, const char *name)
@@ -60,43 +61,62 @@ void mosaic_drop(struct mosaic *object, const char *name)
     object->n--;
 }
 
-struct mosaic *mosaic_item(struct mosaic *array, struct arena *a)
+struct mosaic *mosaic_item(struct mosaic *array, struct mosaic_store *s)
 {
     RM_ASSERT(array->kind == MOSAIC_ARRAY);
-    return add(array, a);
+    return add(array, s);
 }
 
-void mosaic_become(struct mosaic *m, enum mosaic_kind kind)
+void mosaic_become(struct mosaic *m, enum mosaic_kind kind, struct mosaic_store *s)
 {
-    if (m->kind != kind)
-        *m = (struct mosaic){.kind = kind, .name = m->name, .at = m->at, .next = m->next};
+    if (m->kind == kind)
+        return;
+    *m = (struct mosaic){.kind = kind, .name = m->name, .at = m->at, .next = m->next};
+    s->n_changes++;
 }
 
 /* Most members come again and again with the same value: nothing grows then. */
-void mosaic_set_raw(struct mosaic *m, struct bytes json, struct arena *a)
+void mosaic_set_raw(struct mosaic *m, struct bytes json, struct mosaic_store *s)
 {
-    mosaic_become(m, MOSAIC_RAW);
+    mosaic_become(m, MOSAIC_RAW, s);
     if (bytes_eq(m->raw, json))
         return;
+    s->n_changes++;
     if (m->cap < json.n) {
         m->cap = json.n + (m->raw.p != NULL ? json.n / 2 : 0);
-        m->raw.p = arena_alloc(a, m->cap);
+        m->raw.p = arena_alloc(&s->arena, m->cap);
     }
     memcpy((char *)(uintptr_t)m->raw.p, json.p, json.n);
     m->raw.n = json.n;
 }
 
-void mosaic_set_text(struct mosaic *m, struct bytes text, struct arena *a)
+void mosaic_set_text(struct mosaic *m, struct bytes text, struct mosaic_store *s)
 {
-    mosaic_become(m, MOSAIC_TEXT);
+    mosaic_become(m, MOSAIC_TEXT, s);
+    s->n_changes++;
     m->text = (struct rope){0};
-    rope_put(&m->text, a, text);
+    rope_put(&m->text, &s->arena, text);
 }
 
-void mosaic_run_on(struct mosaic *m, struct bytes text, struct arena *a)
+static void grow(struct rope *r, struct bytes text, struct mosaic_store *s)
 {
-    mosaic_become(m, MOSAIC_TEXT);
-    rope_put(&m->text, a, text);
+    if (text.n == 0)
+        return;
+    s->n_changes++;
+    s->grown = r->n > 0 ? r : NULL;
+    rope_put(r, &s->arena, text);
+}
+
+void mosaic_run_on(struct mosaic *m, struct bytes text, struct mosaic_store *s)
+{
+    mosaic_become(m, MOSAIC_TEXT, s);
+    grow(&m->text, text, s);
+}
+
+void mosaic_gather(struct mosaic *m, struct bytes text, struct mosaic_store *s)
+{
+    RM_ASSERT(m->kind == MOSAIC_OBJECT);
+    grow(&m->text, text, s);
 }
 
 bool mosaic_is_empty(const struct mosaic *m)
@@ -122,14 +142,14 @@ bool mosaic_is(const struct mosaic *m, const char *text)
            bytes_is(bytes_slice(m->raw, 1, m->raw.n - 1), text);
 }
 
-void mosaic_write(struct json_writer *w, const struct mosaic *m, struct arena *a)
+void mosaic_write(struct json_writer *w, const struct mosaic *m, struct mosaic_store *s)
 {
     if (m->kind == MOSAIC_RAW) {
         jw_raw(w, m->raw.p != NULL ? m->raw : BYTES("null"));
         return;
     }
     if (m->kind == MOSAIC_TEXT) {
-        jw_string(w, rope_text(&m->text, a));
+        jw_string(w, rope_text(&m->text, &s->arena));
         return;
     }
     if (m->kind == MOSAIC_ARRAY)
@@ -139,7 +159,7 @@ void mosaic_write(struct json_writer *w, const struct mosaic *m, struct arena *a
     for (const struct mosaic *i = m->first; i != NULL; i = i->next) {
         if (m->kind == MOSAIC_OBJECT)
             jw_key_bytes(w, i->name);
-        mosaic_write(w, i, a);
+        mosaic_write(w, i, s);
     }
     jw_end(w);
 }

@@ -48,7 +48,7 @@ static void grow_list(struct collector *c, struct mosaic *m, yyjson_val *from, u
 static struct mosaic *new_object(struct collector *c, struct mosaic *list, int64_t at)
 {
     struct mosaic *m = mosaic_item(list, &c->keep);
-    mosaic_become(m, MOSAIC_OBJECT);
+    mosaic_become(m, MOSAIC_OBJECT, &c->keep);
     m->at = at;
     return m;
 }
@@ -66,8 +66,8 @@ static void add_text_part(struct collector *c, struct mosaic *list, struct bytes
 
 static void become_list(struct collector *c, struct mosaic *m)
 {
-    struct bytes text = m->kind == MOSAIC_TEXT ? rope_text(&m->text, &c->keep) : (struct bytes){0};
-    mosaic_become(m, MOSAIC_ARRAY);
+    struct bytes text = m->kind == MOSAIC_TEXT ? rope_text(&m->text, &c->keep.arena) : (struct bytes){0};
+    mosaic_become(m, MOSAIC_ARRAY, &c->keep);
     if (text.n > 0)
         add_text_part(c, m, text);
 }
@@ -164,7 +164,7 @@ static void grow_calls(struct collector *c, struct mosaic *list, yyjson_val *fro
 {
     yyjson_val *piece;
     size_t i, n;
-    mosaic_become(list, MOSAIC_ARRAY);
+    mosaic_become(list, MOSAIC_ARRAY, &c->keep);
     yyjson_arr_foreach(from, i, n, piece)
     {
         if (!yyjson_is_obj(piece))
@@ -203,7 +203,7 @@ static void grow_object(struct collector *c, struct mosaic *m, yyjson_val *from,
 {
     yyjson_val *key, *v;
     size_t i, n;
-    mosaic_become(m, MOSAIC_OBJECT);
+    mosaic_become(m, MOSAIC_OBJECT, &c->keep);
     yyjson_obj_foreach(from, i, n, key, v) grow_member(c, m, json_tree_bytes(key), v, depth);
 }
 
@@ -212,7 +212,7 @@ static void grow_message(struct collector *c, struct mosaic *choice, yyjson_val 
     yyjson_val *key, *v;
     size_t i, n;
     struct mosaic *m = mosaic_need(choice, "message", &c->keep);
-    mosaic_become(m, MOSAIC_OBJECT);
+    mosaic_become(m, MOSAIC_OBJECT, &c->keep);
     yyjson_obj_foreach(delta, i, n, key, v)
     {
         struct bytes name = json_tree_bytes(key);
@@ -276,12 +276,18 @@ static void read_choices(struct collector *c, yyjson_val *from)
     struct mosaic *choices = mosaic_need(&c->answer, "choices", &c->keep);
     yyjson_val *choice;
     size_t i, n;
-    mosaic_become(choices, MOSAIC_ARRAY);
+    mosaic_become(choices, MOSAIC_ARRAY, &c->keep);
     yyjson_arr_foreach(from, i, n, choice)
     {
         if (yyjson_is_obj(choice))
             read_choice(c, choices, choice);
     }
+}
+
+/* OpenAI's, Mistral's. */
+static bool is_padding(struct bytes name, yyjson_val *v)
+{
+    return yyjson_is_str(v) && (bytes_is(name, "obfuscation") || bytes_is(name, "p"));
 }
 
 static void one_chunk(struct collector *c, struct bytes event_name, yyjson_val *root)
@@ -297,7 +303,7 @@ static void one_chunk(struct collector *c, struct bytes event_name, yyjson_val *
         struct bytes name = json_tree_bytes(key);
         if (bytes_is(name, "choices"))
             read_choices(c, v);
-        else if (!bytes_is(name, "obfuscation") && !(bytes_is(name, "usage") && yyjson_is_null(v)))
+        else if (!is_padding(name, v) && !(bytes_is(name, "usage") && yyjson_is_null(v)))
             put(c, &c->answer, name, v);
     }
 }
@@ -308,7 +314,7 @@ static void complete_call(struct collector *c, struct mosaic *call, uint16_t too
 {
     struct mosaic *f = function_of(call);
     bool is_custom = mosaic_get(call, "custom") != NULL;
-    collector_default(c, call, "id", transcript_tool_id((struct bytes){0}, &c->o, tool, "call_", &c->keep));
+    collector_default(c, call, "id", transcript_tool_id((struct bytes){0}, &c->o, tool, "call_", &c->keep.arena));
     collector_default(c, call, "type", is_custom ? BYTES("custom") : BYTES("function"));
     if (f == NULL || f->kind != MOSAIC_OBJECT)
         return;
@@ -338,7 +344,7 @@ static bool complete_calls(struct collector *c, struct mosaic *message)
 static void complete_choice(struct collector *c, struct mosaic *choice)
 {
     struct mosaic *message = mosaic_need(choice, "message", &c->keep);
-    mosaic_become(message, MOSAIC_OBJECT);
+    mosaic_become(message, MOSAIC_OBJECT, &c->keep);
     bool has_tools = complete_calls(c, message);
     bool has_more = has_tools || !mosaic_is_empty(mosaic_get(message, "refusal")) ||
                     !mosaic_is_empty(mosaic_get(message, "function_call"));
@@ -368,11 +374,11 @@ static void end(struct collector *c)
     struct mosaic *created = mosaic_need(&c->answer, "created", &c->keep);
     mosaic_set_text(mosaic_need(&c->answer, "object", &c->keep), BYTES("chat.completion"), &c->keep);
     collector_default(c, &c->answer, "id",
-                      arena_printf(&c->keep, "chatcmpl-%016llx", (unsigned long long)c->o.id_seed));
+                      arena_printf(&c->keep.arena, "chatcmpl-%016llx", (unsigned long long)c->o.id_seed));
     collector_default(c, &c->answer, "model", c->o.model);
     if (mosaic_is_empty(created) || mosaic_is_raw(created, BYTES("0")))
-        mosaic_set_raw(created, arena_printf(&c->keep, "%lld", (long long)c->o.created_wall_s), &c->keep);
-    mosaic_become(choices, MOSAIC_ARRAY);
+        mosaic_set_raw(created, arena_printf(&c->keep.arena, "%lld", (long long)c->o.created_wall_s), &c->keep);
+    mosaic_become(choices, MOSAIC_ARRAY, &c->keep);
     if (choices->first == NULL)
         choice_of(c, choices, 0);
     for (struct mosaic *m = choices->first; m != NULL; m = m->next)

@@ -283,6 +283,10 @@ static void collect(struct draft *d, const struct draft_input *in)
     enum sse_result r;
     if (in->is_dropped)
         return;
+    if (in->n == 1 && in->v[0].is_more && collector_more(&c->collector, in->v[0].text)) {
+        d->n_collected = collector_bytes(&c->collector);
+        return;
+    }
     sse_feed(&c->sse, in->raw);
     while ((r = sse_next(&c->sse, &ev)) == SSE_EVENT || r == SSE_COMMENT)
         if (r == SSE_EVENT)

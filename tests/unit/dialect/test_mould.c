@@ -1,5 +1,5 @@
-/* What is read by its form is read as from a tree: for recorded and golden streams, at every cut, and for 200,000
- * mutations of them. */
+/* What is read by its form is read as from a tree: for recorded and golden streams, at every cut, and for tens of
+ * thousands of mutations of them (RINGMAIN_MUTATIONS tells how many). */
 #include "unit.h"
 
 #include "answer_kit.h"
@@ -7,7 +7,7 @@
 
 #include <dirent.h>
 
-enum { N_MUTATIONS = 200000, BYTES_CUT_EVERYWHERE = 1500 };
+enum { N_MUTATIONS = 40000, BYTES_CUT_EVERYWHERE = 1500 };
 
 /* ---- two readers ---- */
 
@@ -16,11 +16,15 @@ struct way {
     bool strips_usage;
     const struct dialect *dialect;
     size_t n_ahead; /* out: events that were read by their form */
+    size_t n_more;  /* out: of these, the collector's */
+    struct collector collector;
+    bool has_failed;
 };
 
-/* events: as lines. raw: what the client gets; where the last LF of an event belongs depends on the cut. */
+/* events: as lines. raw: what the client gets; where the last LF of an event belongs depends on the cut. whole: the
+ * answer as a client gets it that waits. */
 struct heard {
-    struct buf events, raw;
+    struct buf events, raw, whole;
 };
 
 static void put_raw(struct heard *out, struct bytes raw, size_t strip_at, size_t strip_end)
@@ -39,10 +43,36 @@ static void put_events(struct heard *out, const struct decoded *d)
         buf_printf(&out->events, "%u bytes\n", d->v[i].text_bytes);
 }
 
-static void read_tree(struct decoder *d, const struct sse_event *ev, struct heard *out)
+static void collect(struct way *w, const struct sse_event *ev, const struct decoded *d)
+{
+    for (size_t i = 0; i < d->n; i++)
+        w->has_failed |= d->v[i].kind == EVENT_ERROR;
+    if (!w->has_failed && !d->is_malformed && !d->is_dropped)
+        collector_event(&w->collector, ev->name, ev->data);
+}
+
+/* As the draft does it: where the collector cannot go on by itself, the bytes are read again. */
+static void collect_more(struct way *w, struct bytes raw, const struct decoded *d)
+{
+    struct sse s;
+    struct sse_event ev;
+    if (collector_more(&w->collector, d->v[0].text)) {
+        w->n_more++;
+        return;
+    }
+    sse_init(&s, 0);
+    sse_feed(&s, raw);
+    assert_int_equal(sse_next(&s, &ev), SSE_EVENT);
+    collect(w, &ev, d);
+    assert_true(sse_is_used_up(&s));
+    sse_fini(&s);
+}
+
+static void read_tree(struct way *w, struct decoder *d, const struct sse_event *ev, struct heard *out)
 {
     struct decoded got;
     decoder_event(d, ev, &got);
+    collect(w, ev, &got);
     size_t at = got.strip_end > got.strip_at && ev->is_verbatim ? (size_t)(ev->data.p - ev->raw.p) : 0;
     bool is_cut = got.strip_end > got.strip_at && ev->is_verbatim;
     put_events(out, &got);
@@ -59,6 +89,7 @@ static void read_fed(struct way *w, struct sse *s, struct decoder *d, struct hea
         if (n > 0) {
             assert_true(n <= ahead.n && got.n == 1 && got.v[0].is_more);
             put_events(out, &got);
+            collect_more(w, bytes_slice(ahead, 0, n), &got);
             put_raw(out, bytes_slice(ahead, 0, n), got.strip_at, got.strip_end);
             sse_pass(s, n);
             w->n_ahead++;
@@ -66,7 +97,7 @@ static void read_fed(struct way *w, struct sse *s, struct decoder *d, struct hea
         }
         enum sse_result r = sse_next(s, &ev);
         if (r == SSE_EVENT)
-            read_tree(d, &ev, out);
+            read_tree(w, d, &ev, out);
         else if (r == SSE_COMMENT)
             put_raw(out, ev.raw, 0, 0);
         else
@@ -93,6 +124,9 @@ static void read_all(struct way *w, struct bytes in, size_t cut, struct heard *o
     struct decoded got;
     buf_clear(&out->events);
     buf_clear(&out->raw);
+    buf_clear(&out->whole);
+    w->has_failed = false;
+    collector_init(&w->collector, w->dialect, &(struct encoder_options){.model = BYTES("m"), .created_wall_s = 1});
     sse_init(&s, 8192);
     decoder_init(&d, w->dialect, BYTES("generic"), KIT_DEPTH, w->strips_usage);
     read_part(w, &s, &d, bytes_slice(in, 0, cut), out);
@@ -101,8 +135,11 @@ static void read_all(struct way *w, struct bytes in, size_t cut, struct heard *o
         buf_put(&out->raw, buf_bytes(&s.rest));
     if (sse_end(&s, &ev)) {
         decoder_event(&d, &ev, &got);
+        collect(w, &ev, &got);
         put_events(out, &got);
     }
+    collector_end(&w->collector, &out->whole);
+    collector_fini(&w->collector);
     buf_printf(&out->events, "complete %d", decoder_is_complete(&d));
     sse_fini(&s);
     decoder_fini(&d);
@@ -208,7 +245,7 @@ static void corpus_fini(struct corpus *c)
 struct law {
     const struct dialect *dialect;
     bool strips_usage;
-    size_t n_ahead;
+    size_t n_ahead, n_more;
     struct heard want, got;
 };
 
@@ -223,16 +260,20 @@ static void heard_fini(struct heard *h)
 {
     buf_fini(&h->events);
     buf_fini(&h->raw);
+    buf_fini(&h->whole);
 }
 
 static void holds(struct law *l, struct bytes in, size_t cut)
 {
-    struct way tree = {false, l->strips_usage, l->dialect, 0}, ahead = {true, l->strips_usage, l->dialect, 0};
+    struct way tree = {.strips_usage = l->strips_usage, .dialect = l->dialect}, ahead = tree;
+    ahead.looks_ahead = true;
     read_all(&tree, in, in.n, &l->want);
     read_all(&ahead, in, cut, &l->got);
     must_be_equal(in, cut, &l->want.events, &l->got.events);
     must_be_equal(in, cut, &l->want.raw, &l->got.raw);
+    must_be_equal(in, cut, &l->want.whole, &l->got.whole);
     l->n_ahead += ahead.n_ahead;
+    l->n_more += ahead.n_more;
 }
 
 static void law_fini(struct law *l)
@@ -345,15 +386,23 @@ static void mutate_once(struct rng *r, struct bytes in, struct buf *out)
     }
 }
 
+static uint64_t n_mutations(void)
+{
+    const char *told = getenv("RINGMAIN_MUTATIONS");
+    uint64_t n = N_MUTATIONS;
+    return told != NULL && bytes_to_u64(bytes_of(told), &n) && n > 100 ? n : N_MUTATIONS;
+}
+
 static void mutations(void **state)
 {
     (void)state;
+    uint64_t n_wanted = n_mutations();
     struct corpus c;
     struct law l = {0};
     struct rng r = {2026};
     struct buf one = {0}, two = {0};
     corpus_init(&c);
-    for (size_t i = 0; i < N_MUTATIONS; i++) {
+    for (uint64_t i = 0; i < n_wanted; i++) {
         struct bytes in = few_events(&r, buf_bytes(&c.v[rng_below(&r, c.n)]));
         buf_clear(&one);
         buf_put(&one, in);
@@ -370,7 +419,7 @@ static void mutations(void **state)
         l.strips_usage = rng_below(&r, 2);
         holds(&l, buf_bytes(&one), rng_below(&r, 2) ? one.n : rng_below(&r, one.n + 1));
     }
-    assert_true(l.n_ahead > N_MUTATIONS / 20);
+    assert_true(l.n_ahead > n_wanted / 20 && l.n_more > n_wanted / 50);
     buf_fini(&one);
     buf_fini(&two);
     law_fini(&l);
@@ -385,7 +434,7 @@ static void usual_streams(void **state)
     (void)state;
     struct buf in = {0};
     struct heard out = {0};
-    struct way w = {true, true, &kit_openai, 0};
+    struct way w = {.looks_ahead = true, .strips_usage = true, .dialect = &kit_openai};
     for (int i = 0; i < 50; i++)
         buf_printf(
             &in,
@@ -393,9 +442,10 @@ static void usual_streams(void **state)
             " word%d\\n\"},\"finish_reason\":null}],\"usage\":null,\"obfuscation\":\"%.*s\"}\n\n",
             i * i, i % 7, "abcdefg");
     read_all(&w, buf_bytes(&in), in.n, &out);
+    assert_int_equal(w.n_more, 48);
     assert_int_equal(w.n_ahead, 48); /* the first has a start beside it, the second makes the form */
     buf_clear(&in);
-    w = (struct way){true, false, &kit_anthropic, 0};
+    w = (struct way){.looks_ahead = true, .dialect = &kit_anthropic};
     for (int i = 0; i < 50; i++)
         buf_printf(&in,
                    "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":"
