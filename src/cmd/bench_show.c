@@ -59,6 +59,16 @@ static void show_phases(const struct result *r, FILE *to)
     show_errors("outage", &r->outage.phase, to);
 }
 
+static void show_waste(const struct interval *waste, FILE *to)
+{
+    if (isnan(waste->value))
+        return;
+    fprintf(to, "  %-52s %9.2f %%", "Waste, of the spend through the gateway", waste->value);
+    if (!isnan(waste->low))
+        fprintf(to, " %.2f to %.2f %%", waste->low, waste->high);
+    fputc('\n', to);
+}
+
 static void show_deltas(const struct result *r, FILE *to)
 {
     fputs("\ndifferences, ms                                                     95 % interval\n", to);
@@ -75,9 +85,7 @@ static void show_deltas(const struct result *r, FILE *to)
             fprintf(to, "   %+.1f to %+.1f", d->interval.low, d->interval.high);
         fputc('\n', to);
     }
-    double waste = phase_waste_pct(r->spend_nusd, r->waste_nusd);
-    if (!isnan(waste))
-        fprintf(to, "  %-52s %9.2f %%\n", "Waste, of the spend through the gateway", waste);
+    show_waste(&r->waste_pct, to);
     if (r->settings.rate > 0)
         fprintf(to, "  %-52s %9.1f\n", "Most that the load was behind its due times", r->behind_max_ms);
 }

@@ -64,6 +64,14 @@ static size_t differences(struct draw *a, struct draw *b, double p, uint64_t see
     return n;
 }
 
+/* What 95 of 100 draws lie within. */
+static void bounds(double *v, size_t n, struct interval *out)
+{
+    qsort(v, n, sizeof *v, by_value);
+    out->low = v[(size_t)((double)(n - 1) * 0.025)];
+    out->high = v[(size_t)ceil((double)(n - 1) * 0.975)];
+}
+
 struct interval bootstrap_difference(const struct dist *a, const struct dist *b, double p, double less_ms,
                                      uint64_t seed)
 {
@@ -74,12 +82,44 @@ struct interval bootstrap_difference(const struct dist *a, const struct dist *b,
     struct interval out = {dist_percentile_ms(a, p) - dist_percentile_ms(b, p) - less_ms, NAN, NAN};
     size_t n = differences(&da, &db, p, seed, v);
     if (n > 0) {
-        qsort(v, n, sizeof *v, by_value);
-        out.low = v[(size_t)((double)(n - 1) * 0.025)] - less_ms;
-        out.high = v[(size_t)ceil((double)(n - 1) * 0.975)] - less_ms;
+        bounds(v, n, &out);
+        out.low -= less_ms;
+        out.high -= less_ms;
     }
     mem_free(da.weights);
     mem_free(db.weights);
     mem_free(v);
+    return out;
+}
+
+static double share(const struct bootstrap_money *v, const uint32_t *times, uint32_t n, struct bootstrap_money sum)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        sum.part += times[i] * v[i].part;
+        sum.whole += times[i] * v[i].whole;
+    }
+    return sum.whole > 0 ? 100.0 * (double)sum.part / (double)sum.whole : NAN;
+}
+
+struct interval bootstrap_share(const struct bootstrap_money *v, uint32_t n_rounds, struct bootstrap_money fixed,
+                                uint64_t seed)
+{
+    uint32_t *times = mem_alloc((n_rounds + 1) * sizeof *times);
+    double *drawn = mem_alloc(BOOTSTRAP_DRAWS * sizeof *drawn);
+    struct rng rng = {seed};
+    size_t n = 0;
+    for (uint32_t i = 0; i < n_rounds; i++)
+        times[i] = 1;
+    struct interval out = {share(v, times, n_rounds, fixed), NAN, NAN};
+    for (int i = 0; i < BOOTSTRAP_DRAWS && n_rounds >= BOOTSTRAP_ROUNDS_MIN; i++) {
+        draw_rounds(times, n_rounds, &rng);
+        double one = share(v, times, n_rounds, fixed);
+        if (!isnan(one))
+            drawn[n++] = one;
+    }
+    if (n > 0)
+        bounds(drawn, n, &out);
+    mem_free(times);
+    mem_free(drawn);
     return out;
 }

@@ -12,11 +12,19 @@
 enum { BOOTSTRAP_DRAWS = 2000, BOOTSTRAP_ROUNDS_MIN = 3 };
 
 struct interval {
-    double value, low, high; /* milliseconds; NAN = not known */
+    double value, low, high; /* milliseconds, or per cent; NAN = not known */
 };
 
 /* percentile p of a, minus percentile p of b, minus less_ms; the interval holds 95 %. Both sorted. */
 struct interval bootstrap_difference(const struct dist *a, const struct dist *b, double p, double less_ms,
                                      uint64_t seed);
+
+struct bootstrap_money {
+    int64_t part, whole;
+};
+/* The sum of the parts in per cent of the sum of the wholes. v has the rounds, which are drawn; `fixed` was measured
+ * once and is in every draw. With fewer than BOOTSTRAP_ROUNDS_MIN rounds there is a value and no interval. */
+struct interval bootstrap_share(const struct bootstrap_money *v, uint32_t n_rounds, struct bootstrap_money fixed,
+                                uint64_t seed);
 
 #endif

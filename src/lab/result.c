@@ -1,5 +1,7 @@
 #include "lab/result.h"
 
+#include "base/mem.h"
+
 #include <math.h>
 
 static int64_t plus(int64_t a, int64_t b)
@@ -33,6 +35,35 @@ static void sum_money(struct result *r)
         r->spend_nusd = r->waste_nusd = NUSD_UNKNOWN;
 }
 
+static uint32_t n_rounds(const struct result *r)
+{
+    uint32_t n = 0;
+    for (int i = 0; i < PHASE_N; i++)
+        for (size_t k = 0; k < r->phases[i].n; k++)
+            n = r->phases[i].v[k].round >= n ? r->phases[i].v[k].round + 1 : n;
+    return n;
+}
+
+/* After sum_money. */
+static void draw_waste(struct result *r)
+{
+    r->waste_pct = (struct interval){NAN, NAN, NAN};
+    if (r->spend_nusd == NUSD_UNKNOWN || r->waste_nusd == NUSD_UNKNOWN)
+        return;
+    uint32_t n = n_rounds(r);
+    struct bootstrap_money *v = mem_zalloc((n + 1) * sizeof *v), fixed = {0};
+    for (int i = 0; i < PHASE_N; i++)
+        for (size_t k = 0; is_through_gateway(i) && k < r->phases[i].n; k++) {
+            const struct sample *s = &r->phases[i].v[k];
+            v[s->round].part += s->waste_nusd;
+            v[s->round].whole += s->cost_nusd;
+        }
+    if (r->outage.phase.n > 0)
+        fixed = (struct bootstrap_money){r->outage.phase.waste_nusd, r->outage.phase.cost_nusd};
+    r->waste_pct = bootstrap_share(v, n, fixed, r->seed);
+    mem_free(v);
+}
+
 void result_close(struct result *r)
 {
     for (int i = 0; i < PHASE_N; i++) {
@@ -46,7 +77,8 @@ void result_close(struct result *r)
     claim_fini(r->claims);
     claim_all(&facts, r->claims);
     sum_money(r);
-    figures_put(&r->figures, phase_waste_pct(r->spend_nusd, r->waste_nusd), "waste.pct");
+    draw_waste(r);
+    figures_put(&r->figures, r->waste_pct.value, "waste.pct");
     figures_put(&r->figures, r->spend_nusd == NUSD_UNKNOWN ? NAN : (double)r->spend_nusd / 1e9, "spend.usd");
     figures_put(&r->figures, r->settings.rate > 0 ? r->behind_max_ms : NAN, "behind.max_ms");
 }

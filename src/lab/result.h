@@ -42,6 +42,7 @@ struct result {
     struct claim claims[CLAIM_N];
     struct figures figures;
     int64_t spend_nusd, waste_nusd; /* of what went through the gateway; NUSD_UNKNOWN */
+    struct interval waste_pct;      /* waste of spend; the outage, which is run once, is in every draw */
 };
 
 /* Sums, percentiles, deltas, claims, figures; may be called again after more was put. Without any sample it still names

@@ -187,15 +187,14 @@ static void deltas_json(struct json_writer *w, const struct result *r)
         number(w, "confidence", 0.95);
         jw_end(w);
     }
-    const struct figure *waste = figures_find(&r->figures, BYTES("waste.pct"));
     jw_object(w);
     text(w, "name", "waste.pct");
     text(w, "title", "Waste, of the spend through the gateway");
     text(w, "unit", "%");
-    number(w, "value", waste != NULL ? waste->value : NAN);
-    number(w, "low", NAN);
-    number(w, "high", NAN);
-    number(w, "confidence", NAN);
+    number(w, "value", r->waste_pct.value);
+    number(w, "low", r->waste_pct.low);
+    number(w, "high", r->waste_pct.high);
+    number(w, "confidence", isnan(r->waste_pct.low) ? NAN : 0.95);
     jw_end(w);
     jw_end(w);
 }
@@ -329,7 +328,7 @@ static void cost_json(struct json_writer *w, const struct result *r)
     jw_object(w);
     money(w, "spend_usd", r->spend_nusd);
     money(w, "waste_usd", r->waste_nusd);
-    number(w, "waste_pct", phase_waste_pct(r->spend_nusd, r->waste_nusd));
+    number(w, "waste_pct", r->waste_pct.value);
     jw_key(w, "by_phase");
     jw_array(w);
     for (int i = 0; i < PHASE_N; i++)

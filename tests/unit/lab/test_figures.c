@@ -113,6 +113,7 @@ static void waste(void **state)
     result_close(&r);
     assert_true(fabs(figure(&r, "hang.waste.pct") - 100.0 / 3) < 1e-9);
     assert_true(figure(&r, "waste.pct") == 20);
+    assert_true(r.waste_pct.low == 20 && r.waste_pct.high == 20); /* each round wastes as much */
     assert_int_equal(r.spend_nusd, 75000);
     assert_int_equal(r.claims[CLAIM_WASTE].verdict, CLAIM_HOLDS); /* 500 lost where a healthy one costs 1000 */
     assert_true(bytes_find(buf_bytes(&r.claims[CLAIM_WASTE].text), BYTES("wastes 50 %")) != SIZE_MAX);

@@ -170,6 +170,23 @@ static void covers_the_truth(void **state)
     assert_true(n_held >= 34);
 }
 
+/* Rounds of equal spend: the interval is that of a mean, and lies within the rounds' own shares. */
+static void shares(void **state)
+{
+    const struct bootstrap_money even[] = {{10, 100}, {10, 100}, {10, 100}};
+    const struct bootstrap_money odd[] = {{0, 100}, {10, 100}, {20, 100}, {30, 100}, {40, 100}, {50, 100}};
+    const struct bootstrap_money none = {0, 0}, once = {0, 300};
+    struct interval x = bootstrap_share(even, 3, none, 1);
+    assert_true(x.value == 10 && x.low == 10 && x.high == 10);
+    x = bootstrap_share(even, 3, once, 1);
+    assert_true(x.value == 5 && x.low == 5 && x.high == 5);
+    x = bootstrap_share(odd, 6, none, 1);
+    assert_true(x.value == 25 && x.low > 5 && x.low < 20 && x.high > 30 && x.high < 45);
+    x = bootstrap_share(odd, 2, none, 1);
+    assert_true(x.value == 5 && isnan(x.low) && isnan(x.high));
+    assert_true(isnan(bootstrap_share(odd, 0, none, 1).value));
+}
+
 static void seeded(void **state)
 {
     struct dist a, b;
@@ -199,6 +216,7 @@ int main(void)
         cmocka_unit_test(no_weight_is_no_value),
         cmocka_unit_test(paired_rounds_cancel_drift),
         cmocka_unit_test(covers_the_truth),
+        cmocka_unit_test(shares),
         cmocka_unit_test(seeded),
         cmocka_unit_test(nothing_measured),
     };
