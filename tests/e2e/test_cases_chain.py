@@ -285,7 +285,7 @@ def test_chn_respformat_messages_target(stage):
 
 @pytest.mark.parametrize("client", ["chat", "messages"])
 def test_chn_silent(stage, client):
-    p = stage.play("chn-silent", route={"ttft_budget_ms": 300, "breaker": {"failures": 1}})
+    p = stage.play("chn-silent", route={"ttft_budget_ms": 300, "breaker": {"failures": 1, "cooldown_ms": 60000}})
     data = p.bytes() if client == "chat" else messages_request(p.alias)
     with contextlib.closing(p.open(data)) as s:
         t = time.monotonic()

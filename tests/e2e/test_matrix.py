@@ -120,7 +120,8 @@ def matrix(tmp_path_factory):
         name = cell_name(*cell)
         conf[f"b-{name}"] = provider_conf(healthy[cell[1]].port, cell[1], key="sk-secret-b")
         routes.append({"model": name, "chain": [{"provider": f"a-{name}", "model": "m-a"}, {"provider": f"b-{name}", "model": "m-b"}],
-                       "ttft_budget_ms": 4000 if cell[3] == "500_once" else TTFT_MS, "idle_timeout_ms": IDLE_MS, "connect_timeout_ms": 200})
+                       "ttft_budget_ms": 4000 if cell[3] in ("500_once", "client_leaves") else TTFT_MS,
+                       "idle_timeout_ms": 4000 if cell[3] == "client_leaves" else IDLE_MS, "connect_timeout_ms": 200})
     g = w.gateway({"providers": conf, "routes": routes})
     yield g, providers
     code = g.stop()

@@ -327,6 +327,7 @@ def test_an_unknown_name_is_a_connect_error(world):
 
 def test_descriptors_run_out_and_come_back(world):
     g, (a,) = world.chain([Reply(end="hang")])
+    assert g.admin("/healthz").status in (200, 404)  # everything has started
     subprocess.run(["prlimit", f"--pid={g.proc.pid}", "--nofile=48:48"], check=True)
     socks = [socket.create_connection(("127.0.0.1", g.port)) for _ in range(60)]
     before = os.times()
