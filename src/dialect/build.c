@@ -11,11 +11,11 @@ enum { EDITS_MAX = 48, DECIDED_MAX = 14 };
 #define OWN_MARK "rm1:"
 
 struct edits {
-    struct json_member members[EDITS_MAX];
-    struct json_edit v[EDITS_MAX];
     size_t n_members, n;
     struct bytes text;
     struct json_scan scan;
+    struct json_member members[EDITS_MAX]; /* n_members of them */
+    struct json_edit v[EDITS_MAX];         /* n */
 };
 
 struct building {
@@ -447,10 +447,37 @@ static enum err edit_anthropic(struct building *b)
 
 /* ---- both ways ---- */
 
+static const struct json_member *known(const struct call_members *all, const char *name)
+{
+    for (size_t i = 0; i < all->n; i++)
+        if (all->v[i].name[0] == name[0] && strcmp(all->v[i].name, name) == 0)
+            return &all->v[i];
+    return NULL;
+}
+
+/* The reading of the call has found all that is wanted now, in this very text: no second scan. (A link may set or drop
+ * members that nobody else asks for.) */
+static bool is_known(const struct call_members *all, struct building *b, struct bytes text)
+{
+    struct edits *e = &b->edits;
+    if (all == NULL || all->body.p != text.p || all->body.n != text.n || all->max_depth > b->max_depth)
+        return false;
+    for (size_t i = 0; i < e->n_members; i++) {
+        const struct json_member *m = known(all, e->members[i].name);
+        if (m == NULL)
+            return false;
+        e->members[i] = *m;
+    }
+    e->scan = all->scan;
+    return true;
+}
+
 static enum err scan_for_edits(struct building *b, struct bytes text)
 {
     struct edits *e = &b->edits;
     e->text = text;
+    if (is_known(b->call->members, b, text))
+        return ERR_OK;
     enum err err = json_scan(text, b->max_depth, e->members, e->n_members, &e->scan);
     if (err == ERR_OK)
         return ERR_OK;
@@ -530,8 +557,14 @@ enum err dialect_build_body(const struct dialect *client, const struct dialect *
                             const struct call *call, const struct profile *p, unsigned max_depth, struct arena *a,
                             struct pieces *out, struct buf *adjusted, const char **why)
 {
-    struct building b = {
-        .call = call, .profile = p, .max_depth = max_depth, .arena = a, .adjusted = adjusted, .why = why};
+    struct building b;
+    memset(&b, 0, offsetof(struct building, edits.members)); /* the tables after it are large and mostly unused */
+    b.call = call;
+    b.profile = p;
+    b.max_depth = max_depth;
+    b.arena = a;
+    b.adjusted = adjusted;
+    b.why = why;
     if (client == target)
         return splice_body(&b, strcmp(target->name, "openai") == 0, body, out);
     return translate_body(&b, client, target, body, out);

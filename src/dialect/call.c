@@ -1,13 +1,15 @@
-/* Reads the facts of a client's request (struct call) from its body. One scan finds and checks the top-level members;
- * what lies deeper (images, markers, prompt text, the last message) is walked through in the raw text, never parsed
- * into a tree: this runs for every request, and a tree is needed for a translation only. */
+/* Reads the facts of a client's request (struct call) from its body. One scan finds and checks the top-level members
+ * and notes where the long strings are; what lies deeper (images, markers, prompt text, the last message) is walked
+ * through in the raw text, from note to note, never parsed into a tree: this runs for every request, and a tree is
+ * needed for a translation only. What the scan has found is kept for the building of bodies. */
 #include "dialect/markers.h"
 #include "dialect/request_impl.h"
 #include "dialect/walk.h"
 
 #include <endian.h>
 
-enum { MEMBERS_MAX = 32, NESTED_MAX = 6 };
+/* Notes: one for each so many bytes of the body, within these bounds; without a note a string is looked at again. */
+enum { NESTED_MAX = 6, BYTES_A_NOTE = 512, NOTES_MIN = 8, NOTES_MAX = 4096 };
 
 /* A body, its wanted members, and what is being found out. */
 struct reading {
@@ -16,6 +18,7 @@ struct reading {
     struct arena *arena;
     struct json_member *members;
     size_t n;
+    struct json_index index;
     struct call *call;
     const char **why;
 };
@@ -52,17 +55,36 @@ static enum err small_tree(struct reading *r, struct bytes text, yyjson_val **v)
     return json_tree_parse(text, r->max_depth, r->arena, v);
 }
 
+/* A string that stands for itself; the scan has seen to the rest. What is kept of it is copied: the body goes before
+ * the arena does. */
+static bool raw_is_plain(struct bytes text)
+{
+    return raw_is_string(text) && bytes_find_byte(text, '\\') == SIZE_MAX;
+}
+
+static enum err read_text_of_model(struct reading *r, struct bytes text)
+{
+    yyjson_val *v;
+    if (raw_is_plain(text)) {
+        r->call->model = arena_dup(r->arena, bytes_slice(text, 1, text.n - 1));
+        return ERR_OK;
+    }
+    if (small_tree(r, text, &v) != ERR_OK)
+        return refuse(r, ERR_SYNTAX, "model is not a well-formed string");
+    r->call->model = json_tree_bytes(v);
+    return ERR_OK;
+}
+
 static enum err read_model(struct reading *r)
 {
     const struct json_member *m = member(r, "model");
-    yyjson_val *v;
     if (!is_given(m))
         return refuse(r, ERR_MISSING, "model is missing");
     if (m->type != JSON_STRING)
         return refuse(r, ERR_TYPE, "model must be a string");
-    if (small_tree(r, json_member_raw(r->body, m), &v) != ERR_OK)
-        return refuse(r, ERR_SYNTAX, "model is not a well-formed string");
-    r->call->model = json_tree_bytes(v);
+    enum err e = read_text_of_model(r, json_member_raw(r->body, m));
+    if (e != ERR_OK)
+        return e;
     if (r->call->model.n == 0)
         return refuse(r, ERR_MISSING, "model is empty");
     if (r->call->model.n > 256)
@@ -101,6 +123,8 @@ static enum err read_whole(struct reading *r, const char *name, int64_t least, i
 static struct bytes read_string(struct reading *r, struct bytes text)
 {
     yyjson_val *v;
+    if (raw_is_plain(text))
+        return arena_dup(r->arena, bytes_slice(text, 1, text.n - 1));
     if (!raw_is_string(text) || small_tree(r, text, &v) != ERR_OK)
         return BYTES("");
     return json_tree_bytes(v);
@@ -108,7 +132,8 @@ static struct bytes read_string(struct reading *r, struct bytes text)
 
 /* ---- prompt ---- */
 
-static void count_content(struct call *c, struct bytes content, unsigned depth);
+/* What these take is the walk that stands on the value. */
+static void count_content(struct call *c, const struct walk *content, unsigned depth);
 
 static void count_marker(struct call *c, struct bytes value)
 {
@@ -121,66 +146,76 @@ static bool is_text_member(struct bytes name)
     return bytes_is(name, "text") || bytes_is(name, "thinking") || bytes_is(name, "refusal");
 }
 
-static void count_part_member(struct call *c, struct bytes name, struct bytes value, unsigned depth)
+/* A document or a file: stored at the provider, or text of its own. */
+static void count_source(struct call *c, const struct walk *source)
 {
-    if (bytes_is(name, "type")) {
-        c->has_vision = c->has_vision || raw_is(value, "image") || raw_is(value, "image_url");
-    } else if (is_text_member(name)) {
-        c->prompt_bytes += raw_string_bytes(value);
-    } else if (bytes_is(name, "content")) {
-        count_content(c, value, depth + 1);
-    } else if (bytes_is(name, "input")) {
-        c->prompt_bytes += value.n;
-    } else if (bytes_is(name, "file_id")) {
-        c->state = raw_is_nothing(value) ? c->state : BYTES("file_id");
-    } else if (bytes_is(name, "source") || bytes_is(name, "file")) {
-        if (!raw_is_nothing(walk_get(value, "file_id")))
-            c->state = BYTES("file_id");
-        if (raw_is(walk_get(value, "type"), "text"))
-            c->prompt_bytes += raw_string_bytes(walk_get(value, "data"));
-    } else if (bytes_is(name, "citations")) { /* the blocks that they stand in cannot be told apart when collected */
-        c->needs_whole = c->needs_whole || bytes_is(walk_get(value, "enabled"), "true");
-    } else if (is_marker(name)) {
-        count_marker(c, value);
+    if (!raw_is_nothing(walk_get(source->value, "file_id")))
+        c->state = BYTES("file_id");
+    struct walk data = walk_into(source);
+    if (raw_is(walk_get(source->value, "type"), "text") && walk_find(&data, "data"))
+        c->prompt_bytes += walk_string_bytes(&data);
+}
+
+static void count_part_member(struct call *c, const struct walk *m, unsigned depth)
+{
+    if (bytes_is(m->name, "type")) {
+        c->has_vision = c->has_vision || raw_is(m->value, "image") || raw_is(m->value, "image_url");
+    } else if (is_text_member(m->name)) {
+        c->prompt_bytes += walk_string_bytes(m);
+    } else if (bytes_is(m->name, "content")) {
+        count_content(c, m, depth + 1);
+    } else if (bytes_is(m->name, "input")) {
+        c->prompt_bytes += m->value.n;
+    } else if (bytes_is(m->name, "file_id")) {
+        c->state = raw_is_nothing(m->value) ? c->state : BYTES("file_id");
+    } else if (bytes_is(m->name, "source") || bytes_is(m->name, "file")) {
+        count_source(c, m);
+    } else if (bytes_is(m->name, "citations")) { /* the blocks that they stand in cannot be told apart when collected */
+        c->needs_whole = c->needs_whole || bytes_is(walk_get(m->value, "enabled"), "true");
+    } else if (is_marker(m->name)) {
+        count_marker(c, m->value);
     }
 }
 
 /* A text or a list of parts, which may hold lists again (tool results). */
-static void count_content(struct call *c, struct bytes content, unsigned depth)
+static void count_content(struct call *c, const struct walk *content, unsigned depth)
 {
     if (depth > NESTED_MAX)
         return;
-    c->prompt_bytes += raw_string_bytes(content);
-    struct walk parts = walk_of(content);
+    c->prompt_bytes += walk_string_bytes(content);
+    struct walk parts = walk_into(content);
     while (walk_next(&parts)) {
-        struct walk members = walk_of(parts.value);
-        while (walk_next(&members))
-            if (members.is_object)
-                count_part_member(c, members.name, members.value, depth);
+        struct walk members = walk_into(&parts);
+        while (members.is_object && walk_next(&members))
+            count_part_member(c, &members, depth);
     }
 }
 
-static void count_tool_calls(struct call *c, struct bytes calls)
+static void count_tool_calls(struct call *c, const struct walk *calls)
 {
-    struct walk w = walk_of(calls);
+    struct walk w = walk_into(calls);
     while (walk_next(&w)) {
-        struct bytes function = walk_get(w.value, "function");
-        c->prompt_bytes += raw_string_bytes(walk_get(function, "name"));
-        c->prompt_bytes += raw_string_bytes(walk_get(function, "arguments"));
+        struct walk function = walk_into(&w);
+        if (!walk_find(&function, "function"))
+            continue;
+        struct walk arguments = walk_into(&function);
+        c->prompt_bytes += raw_string_bytes(walk_get(function.value, "name"));
+        if (walk_find(&arguments, "arguments"))
+            c->prompt_bytes += walk_string_bytes(&arguments);
     }
 }
 
-static void count_message(struct call *c, struct bytes message)
+static void count_message(struct call *c, const struct walk *message)
 {
-    struct walk w = walk_of(message);
+    struct walk w = walk_into(message);
     c->has_prefill = false;
     while (walk_next(&w)) {
         if (bytes_is(w.name, "role"))
             c->has_prefill = raw_is(w.value, "assistant");
         else if (bytes_is(w.name, "content"))
-            count_content(c, w.value, 0);
+            count_content(c, &w, 0);
         else if (bytes_is(w.name, "tool_calls"))
-            count_tool_calls(c, w.value);
+            count_tool_calls(c, &w);
         else if (bytes_is(w.name, "audio") && !raw_is_nothing(walk_get(w.value, "id")))
             c->state = BYTES("audio");
         else if (is_marker(w.name))
@@ -188,27 +223,37 @@ static void count_message(struct call *c, struct bytes message)
     }
 }
 
-static void count_tools(struct call *c, struct bytes tools)
+static void count_tools(struct call *c, const struct walk *tools)
 {
-    struct walk w = walk_of(tools);
+    struct walk w = walk_into(tools);
     while (walk_next(&w)) {
         c->has_tools = true;
-        count_marker(c, walk_get(w.value, "cache_control"));
+        struct walk marker = walk_into(&w);
+        if (walk_find(&marker, "cache_control"))
+            count_marker(c, marker.value);
     }
-    c->prompt_bytes += c->has_tools ? tools.n : 0;
+    c->prompt_bytes += c->has_tools ? tools->value.n : 0;
 }
 
-/* Eight bytes a step, so that hashing a long prompt costs less than scanning it. Equal on every machine. */
+static inline uint64_t mix_word(uint64_t h, const unsigned char *p)
+{
+    uint64_t w;
+    memcpy(&w, p, sizeof w);
+    h = (h ^ le64toh(w)) * 0x9e3779b97f4a7c15ULL;
+    return h ^ h >> 29;
+}
+
+/* Eight bytes a step, so that hashing a long prompt costs less than scanning it. Equal on every machine, and kept in
+ * ledgers: other steps would be another hash. */
 static uint64_t mix(uint64_t h, struct bytes b)
 {
     const unsigned char *p = (const unsigned char *)b.p;
     size_t i = 0;
-    for (; i + 8 <= b.n; i += 8) {
-        uint64_t w;
-        memcpy(&w, p + i, sizeof w);
-        h = (h ^ le64toh(w)) * 0x9e3779b97f4a7c15ULL;
-        h ^= h >> 29;
-    }
+    for (; i + 64 <= b.n; i += 64)
+        for (size_t k = 0; k < 64; k += 8) /* unrolled */
+            h = mix_word(h, p + i + k);
+    for (; i + 8 <= b.n; i += 8)
+        h = mix_word(h, p + i);
     for (; i < b.n; i++)
         h = (h ^ p[i]) * 0x100000001b3ULL;
     return (h ^ b.n) * 0xff51afd7ed558ccdULL;
@@ -230,12 +275,13 @@ static uint64_t hash_end(uint64_t h)
 }
 
 /* The messages up to the first of the user's. */
-static uint64_t hash_talk(uint64_t head, struct bytes messages)
+static uint64_t hash_talk(uint64_t head, const struct walk *messages)
 {
-    struct walk w = walk_of(messages);
+    struct walk w = walk_into(messages);
     while (!w.is_object && walk_next(&w)) {
+        struct walk role = walk_into(&w);
         head = mix_message(head, w.value);
-        if (raw_is(walk_get(w.value, "role"), "user"))
+        if (walk_find(&role, "role") && raw_is(role.value, "user"))
             return hash_end(head);
     }
     return 0;
@@ -245,42 +291,68 @@ static uint64_t hash_talk(uint64_t head, struct bytes messages)
 static void read_prompt(struct reading *r, struct bytes system)
 {
     struct call *c = r->call;
-    struct bytes tools = raw(r, "tools"), messages = raw(r, "messages");
-    count_tools(c, tools);
-    count_content(c, system, 0);
-    struct walk w = walk_of(messages);
+    struct bytes text = raw(r, "messages");
+    struct walk tools = walk_on(raw(r, "tools"), &r->index), messages = walk_on(text, &r->index);
+    struct walk before = walk_on(system, &r->index);
+    count_tools(c, &tools);
+    count_content(c, &before, 0);
+    struct walk w = walk_into(&messages);
     size_t last_at = 0, n = 0;
     while (!w.is_object && walk_next(&w)) {
-        count_message(c, w.value);
-        last_at = (size_t)(w.value.p - messages.p);
+        count_message(c, &w);
+        last_at = (size_t)(w.value.p - text.p);
         n++;
     }
-    uint64_t head = mix(mix(0x52494e47, tools), system);
-    c->talk_hash = hash_talk(head, messages);
+    uint64_t head = mix(mix(0x52494e47, tools.value), system);
+    c->talk_hash = hash_talk(head, &messages);
     if (n < 2 && !c->has_tools && system.n == 0)
         return; /* nothing stands before the last message */
-    c->prefix_hash = hash_end(mix(head, bytes_slice(messages, 0, last_at)));
+    c->prefix_hash = hash_end(mix(head, bytes_slice(text, 0, last_at)));
 }
 
 /* ---- whole bodies ---- */
 
-static enum err scan_body(struct reading *r)
+static enum err refuse_body(struct reading *r, enum err e, const struct json_scan *scan)
 {
-    struct json_scan scan;
-    if (r->body.n == 0)
-        return refuse(r, ERR_SYNTAX, "the body is empty");
-    enum err e = json_scan(r->body, r->max_depth, r->members, r->n, &scan);
-    if (e == ERR_OK)
-        return ERR_OK;
-    const char *what = scan.error != NULL ? scan.error : err_text(e);
+    const char *what = scan->error != NULL ? scan->error : err_text(e);
     if (e == ERR_DUPLICATE)
-        return refuse(r, e, arena_printf(r->arena, "'%s' stands twice in the body", scan.duplicate).p);
+        return refuse(r, e, arena_printf(r->arena, "'%s' stands twice in the body", scan->duplicate).p);
     return refuse(r, e,
-                  arena_printf(r->arena, "the body is not acceptable JSON: %s, at byte %zu", what, scan.error_at).p);
+                  arena_printf(r->arena, "the body is not acceptable JSON: %s, at byte %zu", what, scan->error_at).p);
 }
 
-static enum err read_common(struct reading *r)
+static enum err scan_body(struct reading *r)
 {
+    if (r->body.n == 0)
+        return refuse(r, ERR_SYNTAX, "the body is empty");
+    struct call_members *kept = ARENA_NEW(r->arena, struct call_members);
+    size_t notes = r->body.n / BYTES_A_NOTE + NOTES_MIN;
+    r->index.max = notes < NOTES_MAX ? notes : NOTES_MAX;
+    r->index.v = arena_alloc_raw(r->arena, r->index.max * sizeof *r->index.v);
+    enum err e = json_scan_indexed(r->body, r->max_depth, r->members, r->n, &kept->scan, &r->index);
+    if (e != ERR_OK)
+        return refuse_body(r, e, &kept->scan);
+    kept->body = r->body;
+    kept->max_depth = r->max_depth;
+    kept->v = r->members;
+    kept->n = r->n;
+    r->call->members = kept;
+    return ERR_OK;
+}
+
+/* The members that are looked for, in the arena. `names` ends with NULL. */
+static void look_for(struct reading *r, const char *const *names)
+{
+    for (r->n = 0; names[r->n] != NULL;)
+        r->n++;
+    r->members = arena_alloc_raw(r->arena, r->n * sizeof *r->members);
+    for (size_t i = 0; i < r->n; i++)
+        r->members[i] = (struct json_member){.name = names[i]};
+}
+
+static enum err read_common(struct reading *r, const char *const *names)
+{
+    look_for(r, names);
     *r->call = (struct call){.n = 1, .max_tokens = -1, .effort = BYTES(""), .state = BYTES(""), .cache_key = BYTES("")};
     enum err e = scan_body(r);
     if (e == ERR_OK)
@@ -300,9 +372,9 @@ static void read_state(struct reading *r, const char *const *names)
 }
 
 /* A tool of another type than the plain one. */
-static bool has_special_tool(struct bytes tools, const char *plain)
+static bool has_special_tool(const struct reading *r, const char *plain)
 {
-    struct walk w = walk_of(tools);
+    struct walk tools = walk_on(raw(r, "tools"), &r->index), w = walk_into(&tools);
     while (walk_next(&w)) {
         struct bytes type = walk_get(w.value, "type");
         if (!raw_is_nothing(type) && !raw_is(type, plain))
@@ -317,7 +389,7 @@ static bool needs_whole(const struct reading *r, const char *plain_tool, const c
     for (; *names != NULL; names++)
         if (!raw_is_nothing(raw(r, *names)) && !bytes_is(raw(r, *names), "false"))
             return true;
-    return has_special_tool(raw(r, "tools"), plain_tool);
+    return has_special_tool(r, plain_tool);
 }
 
 static void read_openai_output(struct reading *r)
@@ -336,31 +408,32 @@ enum err openai_read_call(struct bytes body, unsigned max_depth, struct arena *a
 {
     static const char *const state[] = {"previous_response_id", "conversation", "container", "thread", NULL};
     static const char *const whole[] = {"logprobs", "moderation", "functions", NULL};
-    struct json_member members[MEMBERS_MAX] = {{.name = "model"},
-                                               {.name = "messages"},
-                                               {.name = "stream"},
-                                               {.name = "stream_options"},
-                                               {.name = "max_tokens"},
-                                               {.name = "max_completion_tokens"},
-                                               {.name = "n"},
-                                               {.name = "tools"},
-                                               {.name = "response_format"},
-                                               {.name = "modalities"},
-                                               {.name = "audio"},
-                                               {.name = "reasoning_effort"},
-                                               {.name = "functions"},
-                                               {.name = "container"},
-                                               {.name = "thread"},
-                                               {.name = "conversation"},
-                                               {.name = "previous_response_id"},
-                                               {.name = "prompt_cache_retention"},
-                                               {.name = "prompt_cache_options"},
-                                               {.name = "cache_control"},
-                                               {.name = "logprobs"},
-                                               {.name = "moderation"},
-                                               {.name = "prompt_cache_key"}};
-    struct reading r = {body, max_depth, a, members, 23, out, why};
-    enum err e = read_common(&r);
+    static const char *const names[] = {"model",
+                                        "messages",
+                                        "stream",
+                                        "stream_options",
+                                        "max_tokens",
+                                        "max_completion_tokens",
+                                        "n",
+                                        "tools",
+                                        "response_format",
+                                        "modalities",
+                                        "audio",
+                                        "reasoning_effort",
+                                        "functions",
+                                        "container",
+                                        "thread",
+                                        "conversation",
+                                        "previous_response_id",
+                                        "prompt_cache_retention",
+                                        "prompt_cache_options",
+                                        "cache_control",
+                                        "logprobs",
+                                        "moderation",
+                                        "prompt_cache_key",
+                                        NULL};
+    struct reading r = {.body = body, .max_depth = max_depth, .arena = a, .call = out, .why = why};
+    enum err e = read_common(&r, names);
     if (e == ERR_OK)
         e = read_whole(&r, "max_completion_tokens", 0, &out->max_tokens);
     if (e == ERR_OK)
@@ -381,15 +454,12 @@ enum err anthropic_read_call(struct bytes body, unsigned max_depth, struct arena
 {
     static const char *const state[] = {"container", "thread", NULL};
     static const char *const whole[] = {"container", "mcp_servers", "context_management", NULL};
-    struct json_member members[MEMBERS_MAX] = {{.name = "model"},         {.name = "messages"},
-                                               {.name = "stream"},        {.name = "max_tokens"},
-                                               {.name = "system"},        {.name = "tools"},
-                                               {.name = "output_config"}, {.name = "output_format"},
-                                               {.name = "thinking"},      {.name = "cache_control"},
-                                               {.name = "container"},     {.name = "thread"},
-                                               {.name = "mcp_servers"},   {.name = "context_management"}};
-    struct reading r = {body, max_depth, a, members, 14, out, why};
-    enum err e = read_common(&r);
+    static const char *const names[] = {
+        "model",     "messages",      "stream",        "max_tokens",         "system",
+        "tools",     "output_config", "output_format", "thinking",           "cache_control",
+        "container", "thread",        "mcp_servers",   "context_management", NULL};
+    struct reading r = {.body = body, .max_depth = max_depth, .arena = a, .call = out, .why = why};
+    enum err e = read_common(&r, names);
     if (e != ERR_OK)
         return e;
     out->wants_usage = true;

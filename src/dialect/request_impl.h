@@ -20,6 +20,17 @@ enum err anthropic_parse(struct bytes body, unsigned max_depth, struct arena *a,
 enum err anthropic_render(const struct request *r, const struct profile *p, struct arena *a, struct buf *out,
                           struct buf *adjusted, const char **why);
 
+/* ---- what was found ---- */
+
+/* Kept from the reading of a call for the building of bodies: in `body`, and in no other text. */
+struct call_members {
+    struct bytes body;
+    unsigned max_depth; /* it was scanned with */
+    struct json_scan scan;
+    struct json_member *v; /* all that were looked for, also those that are not there */
+    size_t n;
+};
+
 /* ---- what was changed ---- */
 
 /* Appends "name=value" with its ", ". The value must be safe in a header. */

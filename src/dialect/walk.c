@@ -1,5 +1,6 @@
-/* Strings are skipped by memchr for the closing quote and a look back at the backslashes before it: the long texts of a
- * prompt cost next to nothing, however often an outer level steps over them. */
+/* Strings are skipped by memchr for the closing quote and a look back at the backslashes before it, long ones by what
+ * the scan has noted, where that is at hand: the texts of a prompt cost next to nothing, however often an outer level
+ * steps over them. Places only grow in a walk, so the note to look at is the next one that is not behind. */
 #include "dialect/walk.h"
 
 static bool is_blank(char c)
@@ -14,10 +15,22 @@ static size_t skip_blanks(struct bytes t, size_t at)
     return at;
 }
 
-/* `at` is the opening quote; returns the offset after the closing one. */
-static size_t string_end(struct bytes t, size_t at)
+/* The first long string that does not begin before p. */
+static const struct json_long *longs_from(const struct json_long *l, const char *p)
 {
+    while (l != NULL && l->p < p)
+        l++;
+    return l;
+}
+
+/* `at` is the opening quote; returns the offset after the closing one. */
+static size_t string_end(struct walk *w, size_t at)
+{
+    struct bytes t = w->text;
     size_t from = at + 1;
+    w->longs = longs_from(w->longs, t.p + at);
+    if (w->longs != NULL && w->longs->p == t.p + at)
+        return at + w->longs->n;
     while (from < t.n) {
         const char *quote = memchr(t.p + from, '"', t.n - from);
         if (quote == NULL)
@@ -32,13 +45,14 @@ static size_t string_end(struct bytes t, size_t at)
     return t.n;
 }
 
-static size_t container_end(struct bytes t, size_t at)
+static size_t container_end(struct walk *w, size_t at)
 {
+    struct bytes t = w->text;
     size_t depth = 0;
     while (at < t.n) {
         char c = t.p[at];
         if (c == '"') {
-            at = string_end(t, at);
+            at = string_end(w, at);
             continue;
         }
         at++;
@@ -50,14 +64,15 @@ static size_t container_end(struct bytes t, size_t at)
     return t.n;
 }
 
-static size_t value_end(struct bytes t, size_t at)
+static size_t value_end(struct walk *w, size_t at)
 {
+    struct bytes t = w->text;
     if (at >= t.n)
         return t.n;
     if (t.p[at] == '"')
-        return string_end(t, at);
+        return string_end(w, at);
     if (t.p[at] == '{' || t.p[at] == '[')
-        return container_end(t, at);
+        return container_end(w, at);
     while (at < t.n && t.p[at] != ',' && t.p[at] != '}' && t.p[at] != ']' && !is_blank(t.p[at]))
         at++;
     return at;
@@ -80,14 +95,16 @@ bool walk_next(struct walk *w)
     if (at >= t.n || t.p[at] == '}' || t.p[at] == ']')
         return false;
     if (w->is_object) {
-        size_t end = string_end(t, at);
+        size_t end = string_end(w, at);
         if (end - at < 2)
             return false;
         w->name = bytes_slice(t, at + 1, end - 1);
         at = skip_blanks(t, end);
         at = skip_blanks(t, at < t.n && t.p[at] == ':' ? at + 1 : at);
     }
-    size_t end = value_end(t, at);
+    w->longs = longs_from(w->longs, t.p + at);
+    w->inner = w->longs;
+    size_t end = value_end(w, at);
     if (end == at)
         return false;
     w->value = bytes_slice(t, at, end);
@@ -95,14 +112,31 @@ bool walk_next(struct walk *w)
     return true;
 }
 
+struct walk walk_into(const struct walk *w)
+{
+    struct walk inside = walk_of(w->value);
+    inside.longs = w->inner;
+    return inside;
+}
+
+struct walk walk_on(struct bytes value, const struct json_index *index)
+{
+    const struct json_long *longs = value.p != NULL ? longs_from(index->v, value.p) : NULL;
+    return (struct walk){.value = value, .inner = longs};
+}
+
+bool walk_find(struct walk *w, const char *name)
+{
+    while (w->is_object && walk_next(w))
+        if (bytes_is(w->name, name))
+            return true;
+    return false;
+}
+
 struct bytes walk_get(struct bytes object, const char *name)
 {
     struct walk w = walk_of(object);
-    if (w.is_object)
-        while (walk_next(&w))
-            if (bytes_is(w.name, name))
-                return w.value;
-    return (struct bytes){NULL, 0};
+    return walk_find(&w, name) ? w.value : (struct bytes){NULL, 0};
 }
 
 bool raw_is_string(struct bytes raw)
@@ -153,4 +187,11 @@ uint64_t raw_string_bytes(struct bytes raw)
         p = step <= (size_t)(end - slash) ? slash + step : end;
     }
     return n;
+}
+
+uint64_t walk_string_bytes(const struct walk *w)
+{
+    if (w->inner != NULL && w->inner->p == w->value.p && raw_is_string(w->value))
+        return w->inner->n_means;
+    return raw_string_bytes(w->value);
 }

@@ -7,19 +7,30 @@
 #ifndef RM_DIALECT_WALK_H
 #define RM_DIALECT_WALK_H
 
-#include "base/bytes.h"
+#include "codec/json_scan.h"
 
 struct walk {
     struct bytes text;
     size_t at;
     bool is_object;
-    struct bytes name;  /* objects: raw, without its quotes */
-    struct bytes value; /* raw: strings with their quotes */
+    struct bytes name;             /* objects: raw, without its quotes */
+    struct bytes value;            /* raw: strings with their quotes */
+    const struct json_long *longs; /* the long strings from `at` on; NULL = unknown */
+    const struct json_long *inner; /* those from the value's first byte on */
 };
 
 /* Over the object or array in `value`; over nothing when it is neither. */
 struct walk walk_of(struct bytes value);
 bool walk_next(struct walk *w);
+/* Over what is in the value that w stands on. */
+struct walk walk_into(const struct walk *w);
+/* Stands on a value that lies in a text whose long strings are known: walk_into and walk_string_bytes may follow. They,
+ * and what they lead to, step over long strings without a look at their bytes. The index outlives the walk. */
+struct walk walk_on(struct bytes value, const struct json_index *index);
+/* The next member of that name; its value is in w->value. */
+bool walk_find(struct walk *w, const char *name);
+/* raw_string_bytes of the value that w stands on. */
+uint64_t walk_string_bytes(const struct walk *w);
 
 /* The raw member of that name, p NULL when there is none or the value is no object. */
 struct bytes walk_get(struct bytes object, const char *name);

@@ -5,6 +5,8 @@
 
 #include "base/bytes.h"
 
+struct call_members; /* the room dialect's own */
+
 struct call {
     struct bytes model; /* unescaped; the route's name */
     bool is_stream;
@@ -26,6 +28,8 @@ struct call {
     uint64_t talk_hash;     /* of what all turns of a conversation have in common: tools, system, and the messages up to
                                the first of the user's; 0 = none */
     struct bytes cache_key; /* prompt_cache_key, unescaped; "" = not given */
+    const struct call_members *members; /* where the members stand in the body, so that it need not be scanned again;
+                                           NULL = not kept. Lives as long as the arena that the call was read with */
 };
 
 #endif

@@ -31,6 +31,24 @@ static inline struct bytes joined(const struct pieces *p, struct arena *a)
     return bytes_from(text, at);
 }
 
+/* The same body comes of a call whose reading has kept nothing. */
+static inline void expect_same_anew(const struct built *b, const struct dialect *client, const struct dialect *target,
+                                    struct bytes body, const struct call *call, const struct profile *p)
+{
+    struct call anew = *call;
+    struct pieces pieces;
+    struct built other = {.why = ""};
+    anew.members = NULL;
+    other.err = dialect_build_body(client, target, body, &anew, p, DEPTH_MAX, &other.arena, &pieces, &other.adjusted,
+                                   &other.why);
+    assert_int_equal(other.err, b->err);
+    assert_true(bytes_eq(buf_bytes(&other.adjusted), buf_bytes(&b->adjusted)));
+    if (b->err == ERR_OK)
+        assert_true(bytes_eq(joined(&pieces, &other.arena), b->body));
+    buf_fini(&other.adjusted);
+    arena_fini(&other.arena);
+}
+
 static inline void built_init(struct built *b, const struct dialect *client, const struct dialect *target,
                               struct bytes body, const struct profile *p)
 {
@@ -38,11 +56,13 @@ static inline void built_init(struct built *b, const struct dialect *client, con
     struct pieces pieces;
     *b = (struct built){.why = ""};
     b->err = dialect_read_call(client, body, DEPTH_MAX, &b->arena, &call, &b->why);
-    if (b->err == ERR_OK)
-        b->err =
-            dialect_build_body(client, target, body, &call, p, DEPTH_MAX, &b->arena, &pieces, &b->adjusted, &b->why);
+    if (b->err != ERR_OK)
+        return;
+    assert_non_null(call.members);
+    b->err = dialect_build_body(client, target, body, &call, p, DEPTH_MAX, &b->arena, &pieces, &b->adjusted, &b->why);
     if (b->err == ERR_OK)
         b->body = joined(&pieces, &b->arena);
+    expect_same_anew(b, client, target, body, &call, p);
 }
 
 static inline void built_fini(struct built *b)

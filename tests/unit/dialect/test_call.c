@@ -269,6 +269,78 @@ static void prefix_is_all_but_the_last_message(void **state)
 }
 
 /* Whatever the bytes are: an answer, and no read outside them. The arena and the sanitizer watch. */
+/* The values stand in ledgers. */
+static void the_hash_of_a_prefix_stays(void **state)
+{
+    (void)state;
+    static const char fox[] = "The quick brown fox jumps over the lazy dog. ";
+    struct buf body = {0};
+    struct arena a = {0};
+    struct call c;
+    const char *why;
+    buf_puts(&body, "{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"");
+    for (int i = 0; i < 5; i++)
+        buf_puts(&body, fox);
+    buf_puts(&body, "\"},{\"role\":\"user\",\"content\":\"Hello\"}]}");
+    assert_int_equal(reads(&chat, buf_bytes(&body), &a, &c, &why), ERR_OK);
+    assert_true(c.prefix_hash == UINT64_C(0x6f30a8a9c48d27c6));
+    assert_true(c.talk_hash == UINT64_C(0x6efea633a733b1c9));
+    assert_int_equal(c.prompt_bytes, 5 * (sizeof fox - 1) + 5);
+    arena_fini(&a);
+    buf_fini(&body);
+}
+
+/* One body twice: as it is, and with a name that sends it to the scan byte by byte, which notes no long strings. */
+static void check_notes(const struct dialect *d, const char *rest, uint64_t prompt_bytes)
+{
+    static const char *const models[] = {"{\"model\":\"m\"", "{\"\\u006dodel\":\"m\""};
+    struct arena a = {0};
+    struct call c[2];
+    for (int i = 0; i < 2; i++) {
+        struct buf body = {0};
+        const char *why;
+        buf_puts(&body, models[i]);
+        for (const char *p = rest; *p != '\0'; p++) /* @: a long string's inside */
+            if (*p == '@')
+                buf_puts(
+                    &body,
+                    "0123456789 0123456789 \\\"\\n\\\\\\u00e9\\ud83d\\ude8b\xc3\xa9\xf0\x9f\x9a\x8b {[,:]} 0123456789 "
+                    "0123456789 0123456789 0123456789 0123456789 0123456789 0123456789");
+            else
+                buf_putc(&body, *p);
+        assert_int_equal(reads(d, buf_bytes(&body), &a, &c[i], &why), ERR_OK);
+        buf_fini(&body);
+    }
+    assert_int_equal(c[0].prompt_bytes, prompt_bytes);
+    assert_int_equal(c[0].prompt_bytes, c[1].prompt_bytes);
+    assert_true(c[0].prefix_hash == c[1].prefix_hash && c[0].talk_hash == c[1].talk_hash);
+    assert_true(c[0].has_prefill == c[1].has_prefill && c[0].has_vision == c[1].has_vision);
+    assert_true(c[0].has_cache_markers == c[1].has_cache_markers && c[0].needs_whole == c[1].needs_whole);
+    assert_true(bytes_eq(c[0].state, c[1].state) && bytes_eq(c[0].effort, c[1].effort));
+    arena_fini(&a);
+}
+
+static void notes_change_no_fact(void **state)
+{
+    (void)state;
+    enum { LONG = 21 + 1 + 3 + 2 + 4 + 2 + 4 + 8 + 76 };
+    check_notes(&chat,
+                ",\"messages\":[{\"role\":\"system\",\"content\":\"@\"},{\"@\":\"@\",\"content\":[{\"type\":\"text\","
+                "\"@\":[\"@\"],"
+                "\"text\":\"@\"},{\"type\":\"image_url\",\"x\":\"@\"}],\"role\":\"user\"},{\"role\":\"assistant\","
+                "\"tool_calls\":[{\"@\":1,"
+                "\"function\":{\"arguments\":\"@\",\"name\":\"f\"}}]}],\"user\":\"@\"}",
+                3 * LONG + 1);
+    check_notes(&messages,
+                ",\"x\":\"@\",\"system\":[{\"type\":\"text\",\"text\":\"@\",\"cache_control\":{\"type\":\"ephemeral\"}}"
+                "],\"messages\":[{"
+                "\"role\":\"user\",\"content\":[{\"type\":\"document\",\"source\":{\"type\":\"text\",\"y\":\"@\","
+                "\"data\":\"@\"}},{\"type\":"
+                "\"tool_result\",\"content\":[{\"type\":\"text\",\"text\":\"@\"}]}]},{\"role\":\"assistant\","
+                "\"content\":\"@\"}]}",
+                4 * LONG);
+}
+
 static void mangled_bodies(void **state)
 {
     (void)state;
@@ -314,6 +386,8 @@ int main(void)
         cmocka_unit_test(prefix_is_all_but_the_last_message),
         cmocka_unit_test(turns_of_a_conversation_are_known_by_their_start),
         cmocka_unit_test(cache_wishes),
+        cmocka_unit_test(the_hash_of_a_prefix_stays),
+        cmocka_unit_test(notes_change_no_fact),
         cmocka_unit_test(mangled_bodies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
