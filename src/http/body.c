@@ -164,7 +164,7 @@ static struct bytes take_data(struct body_reader *b, struct bytes *in)
 
 static enum body_result next_chunked(struct body_reader *b, struct bytes *in, struct bytes *out)
 {
-    if (in->n > 0 && b->state == CHUNK_SIZE && b->digits == 0)
+    if (b->state == CHUNK_SIZE && b->digits == 0)
         pass_head(b, in);
     while (in->n > 0 && b->state != BODY_WHOLE && b->state != BODY_BROKEN) {
         if (b->state == CHUNK_DATA) {
@@ -190,6 +190,8 @@ static enum body_result next_of_length(struct body_reader *b, struct bytes *in, 
 enum body_result body_next(struct body_reader *b, struct bytes *in, struct bytes *out)
 {
     *out = (struct bytes){0};
+    if (in->n == 0 && b->framing == FRAMING_CHUNKED && b->state < BODY_WHOLE)
+        return BODY_MORE; /* asked most often of all */
     switch (b->framing) {
     case FRAMING_NONE:
         return BODY_END;

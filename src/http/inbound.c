@@ -93,7 +93,8 @@ void conn_push(struct server_conn *c, struct iovec *v, int n)
             return;
         }
     }
-    keep_rest(c, v, at, n);
+    if (at < n || c->out.n > 0)
+        keep_rest(c, v, at, n);
     watch_stall(c, has_moved);
     c->is_full = c->is_full || conn_pending(c) > CONN_HIGH_BYTES;
 }
