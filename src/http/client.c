@@ -385,6 +385,11 @@ void client_conn_next(struct client_conn *c, struct client_event *ev)
         next_body(c, ev);
 }
 
+bool client_conn_is_used_up(const struct client_conn *c)
+{
+    return c->in.n == 0;
+}
+
 void client_conn_pause(struct client_conn *c)
 {
     c->is_paused = true;

@@ -38,6 +38,8 @@ void client_conn_share_reads(struct client_conn *c, struct readbufs *r);
 void client_conn_send(struct client_conn *c, struct bytes head, const struct bytes *body, size_t n_body,
                       client_ready_fn *fn, void *arg);
 void client_conn_next(struct client_conn *c, struct client_event *ev);
+/* All that was read was given. */
+bool client_conn_is_used_up(const struct client_conn *c);
 /* Stop and go on reading (backpressure). */
 void client_conn_pause(struct client_conn *c);
 void client_conn_resume(struct client_conn *c);

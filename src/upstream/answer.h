@@ -62,6 +62,11 @@ void answer_fini(struct answer *a);
 void answer_feed(struct answer *a, struct bytes in);
 /* Views in *out stay valid until the next call. */
 enum answer_result answer_next(struct answer *a, struct answer_output *out);
+/* All that was fed is read. */
+static inline bool answer_is_used_up(const struct answer *a)
+{
+    return a->in.n == 0 && sse_is_used_up(&a->sse);
+}
 /* The body has ended cleanly: call until it does not return ANSWER_OUTPUT. Never returns ANSWER_MORE. */
 enum answer_result answer_end(struct answer *a, struct answer_output *out);
 /* The body was cut: DONE when the answer was whole all the same, else FAILED. */

@@ -421,6 +421,12 @@ static bool read_body(struct exchange *x, struct exchange_event *ev)
     return false;
 }
 
+/* No more events have come with the one at hand. */
+static bool is_only_one(const struct exchange *x)
+{
+    return answer_is_used_up(&x->answer) && client_conn_is_used_up(pooled_conn(x->conn));
+}
+
 static bool step_answering(struct exchange *x, struct exchange_event *ev)
 {
     struct answer_output out;
@@ -428,6 +434,8 @@ static bool step_answering(struct exchange *x, struct exchange_event *ev)
     if (r == ANSWER_MORE && x->is_body_read)
         r = answer_end(&x->answer, &out);
     if (r == ANSWER_OUTPUT) {
+        if (!x->has_lent && is_only_one(x))
+            out.is_lasting = false; /* nothing to gather: done with at once, and no flush to tell */
         set_output(ev, &out);
         x->n_outputs++;
         x->has_lent = x->has_lent || out.is_lasting;
