@@ -8,8 +8,8 @@ from counting import (Gateway, Provider, Stepper, config, end_stream, instructio
 GATE = {
     "call_whole": 116_000,      # user instructions of the loop: measured 100,800
     "call_others": 43_000,      # of the ledger's and the other threads: 37,100, most of it SQLite
-    "call_collected": 775_000,  # 672,700: each of 50 events is parsed twice, by the decoder and by the collector
-    "chunk": 8_600,             # 7,500
+    "call_collected": 222_000,  # 210,800: of 50 events nearly all are known by their form
+    "chunk": 2_400,             # 2,290
     "call_syscalls": 6.5,       # 6: two waits, two reads, two writes; busy loops share the waits
     "chunk_syscalls": 3.3,      # 3: a wait, a read, a write
     "stream_kb": 28,            # 24.6
