@@ -76,7 +76,12 @@ static void tell_command(int argc, char **argv, struct buf *out)
 static int finish(const struct bench_options *o, const struct result *r, int code)
 {
     bool ok = write_files(o, r);
-    bench_show(r, o->json != NULL && strcmp(o->json, "-") == 0 ? stderr : stdout);
+    FILE *to = o->json != NULL && strcmp(o->json, "-") == 0 ? stderr : stdout;
+    bench_show(r, to);
+    if (ferror(to)) {
+        fputs("ringmain bench: the table cannot be written to standard output\n", stderr);
+        ok = false;
+    }
     if (code == BENCH_RUN_OK && (!ok || result_n_unmet(r) > 0))
         return BENCH_RUN_FAILED;
     return code;

@@ -228,6 +228,12 @@ def test_full_disk_is_told_and_the_result_kept_elsewhere(tmp_path):
     assert len(kept) == 1 and json.loads(kept[0].read_text())["phases"][0]["name"] == "direct"
 
 
+def test_a_table_that_nobody_can_read_is_told():
+    with open("/dev/full", "w") as full:
+        p = subprocess.run([BINARY, "bench", *map(str, SMALL), "--phases", "direct"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60 * SLOW, env=ENV)
+    assert p.returncode == 1 and "the table cannot be written to standard output" in p.stderr
+
+
 def test_a_folder_that_is_not_there(tmp_path):
     """Told before the run, not after minutes of it."""
     for option in ("--html", "--json", "--resume-file"):
