@@ -109,27 +109,27 @@ static bool take_escapes(struct cursor *c, uint64_t bits)
     return true;
 }
 
-/* Characters of two to four bytes, as long as they follow each other. Four bytes are read as one number, the first
- * lowest, and held against RFC 3629's table: the marks of lead and following bytes, then what would be overlong, half
- * of a pair or beyond the last character. */
-static const unsigned char *multibyte(const unsigned char *p, const unsigned char *end)
+/* The characters of two to four bytes that follow each other from q on; returns where one of one byte stands. Four
+ * bytes are read as one number, the first lowest, and held against RFC 3629's table: the marks of lead and following
+ * bytes, then what would be overlong, half of a pair or beyond the last character. NULL: not UTF-8. */
+static inline const unsigned char *characters(const unsigned char *q, const unsigned char *end)
 {
-    while (end - p >= 4) { /* after a character come at least the string's quote and the object's brace */
+    while (end - q >= 4) {
         uint32_t w;
-        memcpy(&w, p, sizeof w);
+        memcpy(&w, q, sizeof w);
         w = le32toh(w);
-        if ((w & 0x80) == 0)
-            return p;
         if ((w & 0xc0c0f0) == 0x8080e0 && (w & 0x200f) != 0 && (w & 0x200f) != 0x200d)
-            p += 3;
+            q += 3;
         else if ((w & 0xc0e0) == 0x80c0 && (w & 0x1e) != 0)
-            p += 2;
+            q += 2;
+        else if ((w & 0x80) == 0)
+            return q;
         else if ((w & 0xc0c0c0f8) == 0x808080f0 && (w & 0x3007) != 0 && ((w & 4) == 0 || (w & 0x3003) == 0))
-            p += 4;
+            q += 4;
         else
             return NULL;
     }
-    return p < end && *p >= 0x80 ? NULL : p;
+    return *q < 0x80 ? q : NULL; /* q is not the end: no character ends with the object's brace */
 }
 
 /* The characters whose bytes are where the bits are. Returns the end of the block, or of a last character that reaches
@@ -138,7 +138,7 @@ static const unsigned char *take_high(struct cursor *c, uint64_t bits)
 {
     const unsigned char *next = c->block + JSON_BLOCK;
     while (bits != 0) {
-        const unsigned char *q = multibyte(c->block + __builtin_ctzll(bits), c->end);
+        const unsigned char *q = characters(c->block + __builtin_ctzll(bits), c->end);
         if (q == NULL || q >= next)
             return q;
         bits &= UINT64_MAX << (q - c->block);

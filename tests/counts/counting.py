@@ -33,9 +33,29 @@ def request_bytes(n_body, stream=False):
     body = {"model": "r", **({"stream": True} if stream else {}),
             "messages": [{"role": "system", "content": "You are brief."}, {"role": "user", "content": ""}]}
     body["messages"][1]["content"] = filled("The quick brown fox jumps over the lazy dog, again. ", n_body - len(json.dumps(body)))
-    raw = json.dumps(body).encode()
+    return post(json.dumps(body).encode())
+
+
+def post(raw):
     return (f"POST /v1/chat/completions HTTP/1.1\r\nHost: counts.test\r\nAuthorization: Bearer {KEY}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(raw)}\r\n\r\n").encode() + raw
+
+
+TALK = ["Can you read this and say why it takes so long?\n", 'while (i < n) {\n\tputs("step\\n");\n\ti += 2;\n}\n',
+        'Since Monday the graph named "p99" is up by a fifth; ', "Élodie wrote: déjà vu — no, a naïve loop. ",
+        "Nothing else ran beside it, and a second machine shows the same. "]
+
+
+def conversation_bytes(n_body):
+    """One whole HTTP request whose body is a conversation of about n_body bytes, in turns of 900, with the escapes and the
+    characters beyond ASCII that code and prose bring: harder to scan than one long text."""
+    messages = [{"role": "system", "content": "You are brief."}]
+    while len(json.dumps(messages, ensure_ascii=False).encode()) < n_body - 200:
+        role = "user" if len(messages) % 2 else "assistant"
+        messages.append({"role": role, "content": filled("".join(TALK), 830)})
+    messages.append({"role": "user", "content": "Go on."})
+    raw = json.dumps({"model": "r", "messages": messages}, ensure_ascii=False).encode()
+    return post(raw)
 
 
 def whole_answer(n_body=1500):
