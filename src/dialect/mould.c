@@ -98,7 +98,7 @@ void mould_make(struct mould *m, struct arena *keep, const struct sse_event *ev,
     keep_bytes(m, keep, ev->raw);
     cut_parts(m, ev->raw, holes, n);
     m->event = *e;
-    m->event.is_more = true;
+    m->event.is_more = !from->is_padding_kept;
     if (!set_strip(m, data_at + strip_at, data_at + strip_end))
         mould_clear(m);
 }

@@ -35,6 +35,7 @@ struct mould_source {
     const char *copy;     /* the copy of it in which the strings are (json_tree_parse_placed); NULL = not told, as
                              reading such an event again would not give the same */
     struct bytes padding; /* a string of the tree that nobody asks for and that differs each time; p NULL = none */
+    bool is_padding_kept; /* a collected answer has it: the event is more than the one before with other text */
 };
 
 /* ev gave the one event e and nothing else; strip_at, strip_end: of ev->data, equal = none. Makes the mould where it

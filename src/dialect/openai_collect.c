@@ -284,12 +284,6 @@ static void read_choices(struct collector *c, yyjson_val *from)
     }
 }
 
-/* OpenAI's, Mistral's. */
-static bool is_padding(struct bytes name, yyjson_val *v)
-{
-    return yyjson_is_str(v) && (bytes_is(name, "obfuscation") || bytes_is(name, "p"));
-}
-
 static void one_chunk(struct collector *c, struct bytes event_name, yyjson_val *root)
 {
     (void)event_name;
@@ -303,7 +297,7 @@ static void one_chunk(struct collector *c, struct bytes event_name, yyjson_val *
         struct bytes name = json_tree_bytes(key);
         if (bytes_is(name, "choices"))
             read_choices(c, v);
-        else if (!is_padding(name, v) && !(bytes_is(name, "usage") && yyjson_is_null(v)))
+        else if (!bytes_is(name, "obfuscation") && !(bytes_is(name, "usage") && yyjson_is_null(v)))
             put(c, &c->answer, name, v);
     }
 }

@@ -463,11 +463,15 @@ static void read_answer(struct reading *r, yyjson_val *root, struct bytes name)
         read_choices(r, root);
 }
 
-/* Strings that only hide how long the text is: OpenAI's, Mistral's. */
-static struct bytes padding_of(yyjson_val *root)
+/* Strings that only hide how long the text is: OpenAI's, Mistral's. The latter is not known to be that and no more, so
+ * that a collected answer keeps its last one. */
+static void tell_source(struct decoder *d, yyjson_val *root, struct bytes data, const char *copy)
 {
-    struct bytes padding = json_tree_str(root, "obfuscation");
-    return padding.p != NULL ? padding : json_tree_str(root, "p");
+    struct bytes padding = json_tree_str(root, "obfuscation"), p = json_tree_str(root, "p");
+    d->source = (struct mould_source){.data = data,
+                                      .copy = copy,
+                                      .padding = padding.p != NULL ? padding : p,
+                                      .is_padding_kept = padding.p == NULL && p.p != NULL};
 }
 
 static void read_tree(struct reading *r, yyjson_val *root, const struct sse_event *ev, struct decoded *out)
@@ -491,7 +495,7 @@ static void one_event(struct decoder *d, const struct sse_event *ev, struct deco
     } else if (json_tree_parse_placed(data, d->max_depth, &d->scratch, &root, &copy) == ERR_OK && yyjson_is_obj(root)) {
         read_tree(&r, root, ev, out);
         if (!r.s->is_changed)
-            d->source = (struct mould_source){.data = data, .copy = copy, .padding = padding_of(root)};
+            tell_source(d, root, data, copy);
     } else if (bytes_is(ev->name, "error")) {
         struct complaint c;
         complaint_read(data, &d->scratch, &c);

@@ -56,7 +56,7 @@ static void collect_more(struct way *w, struct bytes raw, const struct decoded *
 {
     struct sse s;
     struct sse_event ev;
-    if (collector_more(&w->collector, d->v[0].text)) {
+    if (d->v[0].is_more && collector_more(&w->collector, d->v[0].text)) {
         w->n_more++;
         return;
     }
@@ -87,7 +87,7 @@ static void read_fed(struct way *w, struct sse *s, struct decoder *d, struct hea
         struct bytes ahead = sse_ahead(s);
         size_t n = w->looks_ahead ? decoder_ahead(d, ahead, &got) : 0;
         if (n > 0) {
-            assert_true(n <= ahead.n && got.n == 1 && got.v[0].is_more);
+            assert_true(n <= ahead.n && got.n == 1);
             put_events(out, &got);
             collect_more(w, bytes_slice(ahead, 0, n), &got);
             put_raw(out, bytes_slice(ahead, 0, n), got.strip_at, got.strip_end);
