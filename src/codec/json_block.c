@@ -52,11 +52,11 @@ struct cursor {
 
 /* ---- blocks ---- */
 
+/* The block before may not be the one that was loaded last: what lies between was plain or not inside a string, and
+ * then nothing was carried. */
 static void load(struct cursor *c, const unsigned char *block)
 {
     struct json_bits bits;
-    if (block != c->block + JSON_BLOCK)
-        c->carry = 0; /* what lies between was plain or not inside a string */
     c->block = block;
     if (c->end - block >= JSON_BLOCK) {
         bits = json_bits_of(block);
@@ -246,7 +246,7 @@ static const unsigned char *open_level(struct cursor *c, const unsigned char *p)
         return NULL;
     uint64_t mask = UINT64_C(1) << c->depth % 64, *level = &c->is_object[c->depth / 64];
     if (mask == 1)
-        *level = 0;
+        *level = 0; /* never written before */
     *level = *p == '{' ? *level | mask : *level & ~mask;
     c->depth++;
     return blanks(p + 1);
