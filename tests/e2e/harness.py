@@ -30,10 +30,18 @@ def wait_for(condition, bound=5.0, what="condition"):
         time.sleep(0.005)
 
 
+GIVEN = set()  # the kernel may give a port again as soon as it is free: one each, in one run
+
+
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    for _ in range(1000):
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = s.getsockname()[1]
+        if port not in GIVEN:
+            break
+    GIVEN.add(port)
+    return port
 
 
 # ---------------------------------------------------------------- providers

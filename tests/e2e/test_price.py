@@ -177,7 +177,7 @@ def test_measured_and_repriced(world):
     a, b = r["links"]
     assert (a["rates"], a["attempts"], a["fail_ppm"], a["hang_ppm"]) == ("measured", 4, 500_000, 500_000)
     assert (b["rates"], b["attempts"], b["fail_ppm"]) == ("measured", 2, 0)
-    assert a["wait_us"] >= 140_000 and r["added_wait_us"] == round(a["wait_us"] / 4)
+    assert a["wait_us"] >= 140_000 and r["added_wait_us"] == (a["wait_us"] + 2) // 4
     assert r["call"] == {"input": 12, "cache_read": 0, "cache_write_5m": 0, "cache_write_1h": 0, "output": 4, "reasoning": 0, "measured_answers": 4}
     assert r["waste_ppm"] == 0  # it had generated nothing
     # half of 1,000 calls at A, half at B, a quarter hang at A for their input
