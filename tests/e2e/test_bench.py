@@ -11,6 +11,7 @@ import signal
 import struct
 import subprocess
 import termios
+import time
 
 import pytest
 from harness import BINARY, SLOW, Provider, Reply, chunk, error_json, events, free_port, http, SSE_HEAD, LAST, wait_for
@@ -167,6 +168,17 @@ def test_order_turns_from_round_to_round(quick):
     r, _, _ = quick
     first = [line.split(": ")[1] for line in r.stderr.splitlines() if line.startswith("round ")]
     assert first[0] == "Direct to A" and first[10] == "Direct to B" and first[20] == "Through the gateway"
+
+
+def test_rounds_are_spread():
+    """--every counts from the start of a round to the start of the next; nothing is waited for after the last."""
+    t = time.monotonic()
+    r = bench("--quick", "--repeat", 3, "--every", "4s", "--requests", 3, "--concurrency", 3, "--no-outage", "--phases", "direct", "--json", "-")
+    took = time.monotonic() - t
+    assert r.returncode == 0, r.stderr
+    j = json.loads(r.stdout[r.stdout.index("{"):])
+    assert j["settings"]["rounds"] == 3 and j["phases"][0]["n"] == 9
+    assert 8 <= took < 12 + 10 * SLOW
 
 
 # ---------------------------------------------------------------- expectations and usage
