@@ -12,20 +12,35 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TRIES = 500, PORTS_MAX = 64 };
+enum { TRIES = 500, PORTS_MAX = 64, PORT_MIN = 20000, PORTS_SPAN_MIN = 2000, PORT_TRIES = 4000 };
+
+/* The kernel gives ports from here on to whoever connects; below it a port stays free while a child is started anew. */
+static unsigned first_of_connections(void)
+{
+    unsigned low = 32768, high;
+    FILE *f = fopen("/proc/sys/net/ipv4/ip_local_port_range", "r");
+    if (f != NULL) {
+        if (fscanf(f, "%u %u", &low, &high) != 2)
+            low = 32768;
+        fclose(f);
+    }
+    return low;
+}
 
 bool child_free_ports(uint16_t *ports, size_t n)
 {
     int fds[PORTS_MAX];
     size_t got = 0;
+    unsigned end = first_of_connections();
+    bool is_any = end < PORT_MIN + PORTS_SPAN_MIN; /* no room below: as the kernel gives them */
+    unsigned span = is_any ? 1 : end - PORT_MIN, at = (unsigned)getpid() * 101 % span;
     RM_ASSERT(n <= PORTS_MAX);
     /* All are held until the last one is known: so they differ. */
-    for (; got < n; got++) {
-        struct listen_address a = {.host = "127.0.0.1"};
+    for (unsigned i = 0; got < n && i < PORT_TRIES; i++, at = (at + 1) % span) {
+        struct listen_address a = {.host = "127.0.0.1", .port = (uint16_t)(is_any ? 0 : PORT_MIN + at)};
         char message[160];
-        if (listen_open(&a, 1, &fds[got], message, sizeof message) != ERR_OK)
-            break;
-        ports[got] = a.port;
+        if (listen_open(&a, 1, &fds[got], message, sizeof message) == ERR_OK)
+            ports[got++] = a.port;
     }
     for (size_t i = 0; i < got; i++)
         close(fds[i]);

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import random
 import signal
 import socket
 import struct
@@ -30,18 +31,20 @@ def wait_for(condition, bound=5.0, what="condition"):
         time.sleep(0.005)
 
 
-GIVEN = set()  # the kernel may give a port again as soon as it is free: one each, in one run
+GIVEN = set()
 
 
 def free_port():
+    """One that is free, was not given before in this run, and lies below those that the kernel gives to whoever connects: else
+    any connection could take it before it is used."""
     for _ in range(1000):
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            port = s.getsockname()[1]
-        if port not in GIVEN:
-            break
-    GIVEN.add(port)
-    return port
+        port = random.randrange(10000, 20000)
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            if port not in GIVEN:
+                GIVEN.add(port)
+                return port
+    raise AssertionError("no free port")
 
 
 # ---------------------------------------------------------------- providers
