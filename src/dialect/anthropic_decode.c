@@ -55,8 +55,8 @@ static void add_other(struct reading *r, bool is_token)
 
 static void add_complaint(struct reading *r, const struct complaint *c)
 {
-    classify_in_stream(c, anthropic_class_of, r->d->vendor, &r->d->failure);
-    batch_add(&r->batch, EVENT_ERROR)->failure = &r->d->failure;
+    classify_in_stream(c, anthropic_class_of, r->d->vendor, decoder_failure(r->d));
+    batch_add(&r->batch, EVENT_ERROR)->failure = r->d->failure;
 }
 
 static void add_tree_complaint(struct reading *r, yyjson_val *root)
@@ -170,8 +170,11 @@ static void read_delta(struct reading *r, const struct block *b, yyjson_val *del
 
 static void add_usage(struct reading *r, yyjson_val *told)
 {
-    if (yyjson_is_obj(told) && anthropic_usage_merge(told, &r->s->usage))
-        batch_add(&r->batch, EVENT_USAGE)->usage = r->s->usage;
+    if (!yyjson_is_obj(told) || !anthropic_usage_merge(told, &r->s->usage))
+        return;
+    struct event *e = batch_add(&r->batch, EVENT_USAGE);
+    e->usage = r->s->usage;
+    e->name = anthropic_usage_service(told);
 }
 
 /* Only the first counts: recorded streams have a second one, also in their middle. */

@@ -1,4 +1,4 @@
-/* What all decoders share: the scratch is reset before each call, so that a stream of any length needs the memory of
+/* What all decoders share: the scratch is emptied before each call, so that a stream of any length needs the memory of
  * its largest event; what was seen is noted here once for all dialects; and nothing is decoded after an error event or
  * after the terminal marker. */
 #include "dialect/decode.h"
@@ -14,8 +14,6 @@ void decoder_init(struct decoder *d, const struct dialect *target, struct bytes 
     *d = (struct decoder){.dialect = target, .vendor = vendor, .max_depth = max_depth, .strips_usage = strips_usage};
     arena_init(&d->scratch);
     arena_init(&d->keep);
-    arena_reserve(&d->scratch, 2048); /* no malloc for a small event */
-    d->clean = arena_mark(&d->scratch);
     target->decoder->init(d);
 }
 
@@ -24,6 +22,18 @@ void decoder_fini(struct decoder *d)
     arena_fini(&d->scratch);
     arena_fini(&d->keep);
     d->state = NULL;
+}
+
+struct failure *decoder_failure(struct decoder *d)
+{
+    if (d->failure == NULL)
+        d->failure = ARENA_NEW(&d->keep, struct failure);
+    return d->failure;
+}
+
+void decoder_rest(struct decoder *d)
+{
+    arena_fini(&d->scratch);
 }
 
 static void note(struct decoder *d, const struct decoded *out)
@@ -42,7 +52,7 @@ static bool is_open(struct decoder *d, struct decoded *out)
 {
     RM_ASSERT(d->dialect != NULL);
     *out = (struct decoded){0};
-    arena_reset(&d->scratch, d->clean);
+    arena_fini(&d->scratch);
     out->is_dropped = d->has_error || d->has_done;
     return !out->is_dropped;
 }
@@ -67,7 +77,7 @@ size_t decoder_ahead(struct decoder *d, struct bytes ahead, struct decoded *out)
     if (m->n_holes == 0 || !mould_match(m, ahead, &fit))
         return 0;
     if (fit.has_escapes) {
-        arena_reset(&d->scratch, d->clean);
+        arena_fini(&d->scratch);
         fit.text = json_string_value(fit.text, true, &d->scratch);
     }
     m->event.text = fit.text;

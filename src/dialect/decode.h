@@ -19,11 +19,10 @@ struct decoder {
     unsigned max_depth;
     bool strips_usage; /* usage was asked for by the gateway, not by the client: take it out again */
     bool has_finish, has_done, has_token, has_error;
-    struct arena scratch;       /* reset per call */
-    struct arena_mark clean;    /* scratch as it is between calls */
+    struct arena scratch;       /* emptied by each call */
     void *state;                /* the dialect's own, from `keep` */
     struct arena keep;          /* lives as long as the decoder */
-    struct failure failure;     /* of the last EVENT_ERROR */
+    struct failure *failure;    /* of the last EVENT_ERROR, in `keep`; NULL = there was none */
     struct mould mould;         /* of the last event */
     struct mould_source source; /* set by the dialect's reader while it reads an event */
 };
@@ -46,6 +45,10 @@ struct decoder_ops {
 void decoder_init(struct decoder *d, const struct dialect *target, struct bytes vendor, unsigned max_depth,
                   bool strips_usage);
 void decoder_fini(struct decoder *d);
+/* Lets the last call's memory go; what it gave is not valid any more. For a stream that falls silent. */
+void decoder_rest(struct decoder *d);
+/* For the dialect's reader: where the failure goes. */
+struct failure *decoder_failure(struct decoder *d);
 /* One SSE event. */
 void decoder_event(struct decoder *d, const struct sse_event *ev, struct decoded *out);
 /* The same where the next event is known by its bytes alone. ahead: fed bytes, an event begins there (sse_ahead).

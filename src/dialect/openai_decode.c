@@ -52,7 +52,7 @@ static void malformed(struct decoded *out, const char *why)
 
 static void add_failure(struct reading *r)
 {
-    batch_add(&r->batch, EVENT_ERROR)->failure = &r->d->failure;
+    batch_add(&r->batch, EVENT_ERROR)->failure = r->d->failure;
 }
 
 /* The tree complains: as a member `error`, flat, or by the event's name. */
@@ -75,15 +75,15 @@ static void add_complaint(struct reading *r, yyjson_val *root)
 {
     struct complaint c;
     complaint_of_tree(root, &r->d->scratch, &c);
-    classify_in_stream(&c, openai_class_of, r->d->vendor, &r->d->failure);
+    classify_in_stream(&c, openai_class_of, r->d->vendor, decoder_failure(r->d));
     add_failure(r);
 }
 
 static void add_fault(struct reading *r, struct bytes code)
 {
     struct complaint c = {.is_json = true, .code = code, .message = code, .text = code};
-    classify_fill(&c, FAILURE_FAULT, 0, &r->d->failure);
-    r->d->failure.in_stream = true;
+    classify_fill(&c, FAILURE_FAULT, 0, decoder_failure(r->d));
+    r->d->failure->in_stream = true;
     add_failure(r);
 }
 
@@ -368,8 +368,11 @@ static void add_usage(struct reading *r, yyjson_val *root)
     if (!yyjson_is_obj(told))
         told = yyjson_obj_get(yyjson_arr_get_first(yyjson_obj_get(root, "choices")), "usage");
     struct usage u;
-    if (yyjson_is_obj(told) && openai_usage_read(told, &u))
-        batch_add(&r->batch, EVENT_USAGE)->usage = u;
+    if (!yyjson_is_obj(told) || !openai_usage_read(told, &u))
+        return;
+    struct event *e = batch_add(&r->batch, EVENT_USAGE);
+    e->usage = u;
+    e->name = json_tree_str(root, "service_tier");
 }
 
 static bool is_blank(char c)
@@ -424,6 +427,7 @@ static void add_start(struct reading *r, yyjson_val *root)
     struct event *e = batch_add(&r->batch, EVENT_START);
     e->id = id;
     e->text = model;
+    e->name = json_tree_str(root, "service_tier");
     s->has_start = true;
     s->has_id |= id.n > 0;
     s->has_model |= model.n > 0;
@@ -499,7 +503,7 @@ static void one_event(struct decoder *d, const struct sse_event *ev, struct deco
     } else if (bytes_is(ev->name, "error")) {
         struct complaint c;
         complaint_read(data, &d->scratch, &c);
-        classify_in_stream(&c, openai_class_of, d->vendor, &d->failure);
+        classify_in_stream(&c, openai_class_of, d->vendor, decoder_failure(d));
         add_failure(&r);
     } else {
         malformed(out, "an event that is no JSON object");

@@ -16,7 +16,8 @@
 static void fail(struct answer *a, enum outcome o, const char *why)
 {
     a->is_failed = true;
-    failure_make(&a->failure, o, why);
+    a->failure = ARENA_NEW(a->spec.arena, struct failure);
+    failure_make(a->failure, o, why);
 }
 
 /* ---- labels and first bytes ---- */
@@ -157,7 +158,7 @@ static enum answer_result split_error(struct answer *a, struct answer_output *ou
         return ANSWER_OUTPUT;
     a->is_failed = true;
     a->failure = a->decoder.failure;
-    a->failure.in_stream = true;
+    a->failure->in_stream = true;
     out->n = at;
     out->is_dropped = true; /* the provider's error is told in our words */
     return at > 0 ? ANSWER_OUTPUT : ANSWER_FAILED;
@@ -330,9 +331,11 @@ enum answer_result answer_next(struct answer *a, struct answer_output *out)
         if (r != ANSWER_MORE)
             return r;
         if (!take_plain(a, &plain)) {
-            a->is_dry = !a->is_failed;
-            if (a->is_dry)
-                return ANSWER_MORE;
+            if (a->is_failed)
+                continue;
+            a->is_dry = true;
+            decoder_rest(&a->decoder);
+            return ANSWER_MORE;
         } else if (a->mode == ANSWER_SNIFF) {
             sniff(a, plain);
         } else {

@@ -16,6 +16,7 @@ struct answer_spec {
     unsigned max_depth;
     size_t max_event, max_body;
     bool strips_usage, skip_bad_events;
+    struct arena *arena;    /* outlives the answer; holds its failure */
     struct readbufs *reads; /* a buffer is borrowed while something is decoded */
 };
 
@@ -49,7 +50,7 @@ struct answer {
     struct buf body; /* SNIFF: the first bytes; JSON, REFUSAL: all of it; SSE: the completed last event */
     struct sse sse;
     struct decoder decoder;
-    struct failure failure; /* class, words, in_stream; status is the caller's */
+    struct failure *failure; /* class, words, in_stream; status is the caller's. NULL until it has failed */
 };
 
 enum { REFUSAL_BYTES_MAX = 65536 };

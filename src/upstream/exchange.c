@@ -60,8 +60,8 @@ struct exchange {
     struct fields fields;
     const char *provider_request_id;
     struct answer answer;
-    struct failure failure;
-    uint64_t dial_us; /* when connecting began */
+    struct failure *failure; /* in `arena`, once there is one */
+    uint64_t dial_us;        /* when connecting began */
     int64_t connect_us;
     unsigned status;
     unsigned n_outputs; /* since the last turn that was given to the others */
@@ -102,10 +102,18 @@ static void put_conn(struct exchange *x)
     x->conn = NULL;
 }
 
+/* Most exchanges never need one, and a silent stream should not hold its texts. */
+static struct failure *failure_of(struct exchange *x)
+{
+    if (x->failure == NULL)
+        x->failure = ARENA_NEW(&x->arena, struct failure);
+    return x->failure;
+}
+
 /* x->failure is set. */
 static void seal_failure(struct exchange *x)
 {
-    struct failure *f = &x->failure;
+    struct failure *f = x->failure;
     timer_cancel(x->loop, &x->timer);
     if (f->status == 0)
         f->status = (uint16_t)x->status;
@@ -116,7 +124,7 @@ static void seal_failure(struct exchange *x)
 
 static void fail(struct exchange *x, enum outcome o, const char *why)
 {
-    failure_make(&x->failure, o, why);
+    failure_make(failure_of(x), o, why);
     close_conn(x);
     seal_failure(x);
 }
@@ -157,7 +165,7 @@ static void on_dialed(const struct dial_result *r, void *arg)
         send_request(x);
     } else {
         fail(x, OUTCOME_CONNECT_ERROR, r->message);
-        x->failure.is_unsent = true;
+        x->failure->is_unsent = true;
     }
     x->spec.ready(x, x->spec.arg);
 }
@@ -178,7 +186,7 @@ static void time_connect_out(struct exchange *x)
     x->dial = NULL;
     snprintf(why, sizeof why, "no connection within %u ms", (unsigned)x->spec.connect_timeout_ms);
     fail(x, OUTCOME_CONNECT_TIMEOUT, why);
-    x->failure.is_unsent = true;
+    x->failure->is_unsent = true;
 }
 
 /* ---- refusals ---- */
@@ -187,7 +195,7 @@ static void classify(struct exchange *x)
 {
     struct bytes vendor = x->answer.spec.vendor;
     dialect_classify(x->target, vendor, x->status, &x->fields, answer_refusal(&x->answer), loop_wall_ms(x->loop),
-                     &x->failure);
+                     failure_of(x));
     if (x->is_body_read)
         put_conn(x);
     else
@@ -273,6 +281,7 @@ static void open_answer(struct exchange *x, const struct head *h)
                                .max_body = x->spec.max_body,
                                .strips_usage = x->spec.strips_usage,
                                .skip_bad_events = x->spec.skip_bad_events,
+                               .arena = &x->arena,
                                .reads = x->upstream->pool.reads};
     answer_init(&x->answer, &spec, h);
     x->has_answer = true;
@@ -314,8 +323,8 @@ static bool break_early(struct exchange *x, const struct client_event *c, struct
         return false;
     }
     fail(x, OUTCOME_CONNECT_ERROR, c->why);
-    x->failure.is_established = true;
-    x->failure.is_unsent = !any_sent;
+    x->failure->is_established = true;
+    x->failure->is_unsent = !any_sent;
     return true;
 }
 
@@ -368,7 +377,7 @@ static void settle(struct exchange *x, enum answer_result r)
         end_well(x);
         return;
     }
-    x->failure = x->answer.failure;
+    *failure_of(x) = *x->answer.failure;
     if (x->is_body_read)
         put_conn(x);
     else
@@ -471,7 +480,7 @@ static bool step(struct exchange *x, struct exchange_event *ev)
     case EXCHANGE_ILL:
         move(x, EXCHANGE_OVER);
         ev->kind = EXCHANGE_FAILED;
-        ev->failure = &x->failure;
+        ev->failure = x->failure;
         return false;
     }
     RM_UNREACHABLE();

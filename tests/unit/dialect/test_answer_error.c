@@ -179,8 +179,8 @@ static void our_own_errors_are_understood(void **state)
         decoder_init(&d, both[i], BYTES("generic"), KIT_DEPTH, false);
         kit_stream(&d, buf_bytes(&out), out.n, 0, &sink);
         assert_true(d.has_error);
-        assert_true(d.failure.in_stream);
-        assert_int_equal(d.failure.class, FAILURE_RATE);
+        assert_true(d.failure->in_stream);
+        assert_int_equal(d.failure->class, FAILURE_RATE);
         assert_false(decoder_is_complete(&d));
         decoder_fini(&d);
         buf_fini(&out);

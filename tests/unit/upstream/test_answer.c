@@ -58,7 +58,10 @@ static struct told run(const struct answer_spec *spec, const char *type, const c
     struct told t = {0};
     struct answer a;
     struct answer_output out;
-    answer_init(&a, spec, &head);
+    struct arena arena = {0};
+    struct answer_spec with_arena = *spec;
+    with_arena.arena = &arena;
+    answer_init(&a, &with_arena, &head);
     enum answer_result r = ANSWER_MORE;
     for (size_t at = 0, n = first; at < body.n && r == ANSWER_MORE; at += n, n = step) {
         struct bytes piece = bytes_slice(body, at, at + n);
@@ -74,8 +77,10 @@ static struct told run(const struct answer_spec *spec, const char *type, const c
         if ((r = answer_end(&a, &out)) == ANSWER_OUTPUT)
             note(&t, &out);
     t.end = r;
-    t.failure = a.failure;
+    if (a.failure != NULL)
+        t.failure = *a.failure;
     answer_fini(&a);
+    arena_fini(&arena);
     return t;
 }
 
