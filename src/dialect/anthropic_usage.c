@@ -82,6 +82,17 @@ bool anthropic_usage_merge(yyjson_val *told, struct usage *u)
     return found;
 }
 
+/* Three members say what it was charged as. Fast mode has rates of its own whatever the tier; a place has where the
+ * tier is the plain one. */
+struct bytes anthropic_usage_service(yyjson_val *told)
+{
+    struct bytes tier = json_tree_str(told, "service_tier");
+    bool is_plain = tier.n == 0 || bytes_is(tier, "standard");
+    if (bytes_is(json_tree_str(told, "speed"), "fast"))
+        return BYTES("fast");
+    return is_plain && bytes_is(json_tree_str(told, "inference_geo"), "us") ? BYTES("us") : tier;
+}
+
 static void member(struct json_writer *w, const char *name, int64_t v)
 {
     jw_key(w, name);

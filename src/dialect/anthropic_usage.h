@@ -9,6 +9,9 @@
 
 /* Merges a report into *u. False when it says nothing. */
 bool anthropic_usage_merge(yyjson_val *told, struct usage *u);
+/* The class of service it was charged as, "" = not told: "standard", "priority", "batch"; "fast" of fast mode; "us" of
+ * inference in one place. Lives as long as the tree. */
+struct bytes anthropic_usage_service(yyjson_val *told);
 /* The object with all counts; what is not known is 0. */
 void anthropic_usage_write(struct json_writer *w, const struct usage *u);
 

@@ -7,7 +7,8 @@
 #include "model/usage.h"
 
 enum event_kind {
-    EVENT_START,      /* lifecycle: id, text = model as the provider wrote it. May come with empty id. Not a token */
+    EVENT_START,      /* lifecycle: id, text = model as the provider wrote it, name = its class of service in the
+                         provider's word, if told. May come with empty id. Not a token */
     EVENT_TEXT,       /* text */
     EVENT_REASONING,  /* text: the model's visible thinking */
     EVENT_SIGNATURE,  /* text: signature that closes the running thinking block */
@@ -18,7 +19,7 @@ enum event_kind {
     EVENT_CITATION,   /* text: raw JSON of the provider's citation */
     EVENT_AUDIO,      /* same dialect only */
     EVENT_FINISH,     /* reason; name = stop sequence that was hit, if told; text = raw JSON of a refusal's details */
-    EVENT_USAGE,      /* usage: cumulative */
+    EVENT_USAGE,      /* usage: cumulative; name = its class of service in the provider's word, if told */
     EVENT_ERROR,      /* failure: an error inside a 200 */
     EVENT_DONE,       /* the terminal marker: [DONE], message_stop */
     EVENT_PING,       /* keep-alive */
