@@ -25,7 +25,12 @@ struct buf buf_take(struct buf *from)
     return b;
 }
 
-char *buf_reserve(struct buf *b, size_t n)
+static bool has_room(const struct buf *b, size_t n)
+{
+    return n <= b->cap - b->n && (b->max == 0 || b->n + n <= b->max);
+}
+
+static char *grow(struct buf *b, size_t n)
 {
     if (n > SIZE_MAX / 2 - b->n || (b->max != 0 && b->n + n > b->max)) {
         b->overflow = true;
@@ -42,11 +47,16 @@ char *buf_reserve(struct buf *b, size_t n)
     return b->p + b->n;
 }
 
+char *buf_reserve(struct buf *b, size_t n)
+{
+    return has_room(b, n) && b->p != NULL ? b->p + b->n : grow(b, n);
+}
+
 bool buf_put(struct buf *b, struct bytes a)
 {
     if (a.n == 0)
         return true;
-    char *at = buf_reserve(b, a.n);
+    char *at = has_room(b, a.n) ? b->p + b->n : grow(b, a.n);
     if (at == NULL)
         return false;
     memcpy(at, a.p, a.n);
@@ -54,25 +64,20 @@ bool buf_put(struct buf *b, struct bytes a)
     return true;
 }
 
-bool buf_puts(struct buf *b, const char *cstr)
-{
-    return buf_put(b, bytes_of(cstr));
-}
-
 bool buf_putc(struct buf *b, char c)
 {
-    return buf_put(b, (struct bytes){&c, 1});
+    char *at = has_room(b, 1) ? b->p + b->n : grow(b, 1);
+    if (at == NULL)
+        return false;
+    *at = c;
+    b->n++;
+    return true;
 }
 
 bool buf_put_u64(struct buf *b, uint64_t v)
 {
-    char digits[20];
-    size_t at = sizeof digits;
-    do {
-        digits[--at] = (char)('0' + v % 10);
-        v /= 10;
-    } while (v != 0);
-    return buf_put(b, bytes_from(digits + at, sizeof digits - at));
+    char room[BYTES_DIGITS_MAX];
+    return buf_put(b, bytes_digits(v, room));
 }
 
 bool buf_put_i64(struct buf *b, int64_t v)

@@ -27,7 +27,10 @@ void buf_fini(struct buf *b);
 /* Moves the content out: returns it and leaves *from empty. */
 struct buf buf_take(struct buf *from);
 bool buf_put(struct buf *b, struct bytes a);
-bool buf_puts(struct buf *b, const char *cstr);
+static inline bool buf_puts(struct buf *b, const char *cstr) /* of a literal, the length is known to the compiler */
+{
+    return buf_put(b, bytes_of(cstr));
+}
 bool buf_putc(struct buf *b, char c);
 /* Decimal. */
 bool buf_put_u64(struct buf *b, uint64_t v);

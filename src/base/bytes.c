@@ -5,14 +5,64 @@ static char lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
 }
 
+/* Eight bytes at a time. */
+#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+static uint64_t eight_at(const char *p)
+{
+    uint64_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+/* Up to eight bytes; the others are as `pad`. */
+static uint64_t few_at(const char *p, size_t n, uint64_t pad)
+{
+    memcpy(&pad, p, n);
+    return pad;
+}
+
+/* ASCII capitals to small letters, everything else as it is. */
+static uint64_t lower_eight(uint64_t v)
+{
+    uint64_t low = v & EACH(0x7f);
+    uint64_t from_a = low + EACH(0x80 - 'A'), beyond_z = low + EACH(0x7f - 'Z');
+    return v | ((from_a & ~beyond_z & ~v & EACH(0x80)) >> 2);
+}
+
 bool bytes_eq_nocase(struct bytes a, struct bytes b)
 {
+    size_t at = 0;
     if (a.n != b.n)
         return false;
-    for (size_t i = 0; i < a.n; i++)
-        if (lower(a.p[i]) != lower(b.p[i]))
+    for (; a.n - at >= 8; at += 8)
+        if (lower_eight(eight_at(a.p + at)) != lower_eight(eight_at(b.p + at)))
+            return false;
+    if (at == a.n)
+        return true;
+    if (a.n >= 8)
+        return lower_eight(eight_at(a.p + a.n - 8)) == lower_eight(eight_at(b.p + b.n - 8));
+    for (; at < a.n; at++)
+        if (lower(a.p[at]) != lower(b.p[at]))
             return false;
     return true;
+}
+
+static bool eight_are_plain(uint64_t v)
+{
+    uint64_t del = v ^ EACH(0x7f);
+    return ((((v - EACH(0x20)) & ~v) | ((del - EACH(1)) & ~del)) & EACH(0x80)) == 0;
+}
+
+bool bytes_is_plain(struct bytes a)
+{
+    size_t at = 0;
+    for (; a.n - at >= 8; at += 8)
+        if (!eight_are_plain(eight_at(a.p + at)))
+            return false;
+    if (at == a.n)
+        return true;
+    return eight_are_plain(a.n >= 8 ? eight_at(a.p + a.n - 8) : few_at(a.p, a.n, EACH(' ')));
 }
 
 bool bytes_starts_with(struct bytes a, struct bytes prefix)
@@ -122,6 +172,16 @@ bool bytes_to_i64(struct bytes a, int64_t *out)
     return true;
 }
 
+struct bytes bytes_digits(uint64_t v, char room[BYTES_DIGITS_MAX])
+{
+    size_t at = BYTES_DIGITS_MAX;
+    do {
+        room[--at] = (char)('0' + v % 10);
+        v /= 10;
+    } while (v != 0);
+    return (struct bytes){room + at, BYTES_DIGITS_MAX - at};
+}
+
 bool bytes_is_utf8(struct bytes a)
 {
     const unsigned char *p = (const unsigned char *)a.p, *end = p + a.n;
@@ -182,9 +242,11 @@ unsigned bytes_distance(struct bytes a, struct bytes b, unsigned limit)
 
 bool bytes_eq_fixed_time(struct bytes a, struct bytes b)
 {
-    unsigned char differ = a.n != b.n;
-    size_t n = a.n < b.n ? a.n : b.n;
-    for (size_t i = 0; i < n; i++)
-        differ |= (unsigned char)(a.p[i] ^ b.p[i]);
+    uint64_t differ = a.n != b.n;
+    size_t n = a.n < b.n ? a.n : b.n, at = 0;
+    for (; n - at >= 8; at += 8)
+        differ |= eight_at(a.p + at) ^ eight_at(b.p + at);
+    for (; at < n; at++)
+        differ |= (unsigned char)(a.p[at] ^ b.p[at]);
     return differ == 0;
 }

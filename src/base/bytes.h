@@ -34,6 +34,8 @@ static inline bool bytes_is(struct bytes a, const char *cstr)
 /* ASCII case is ignored; other bytes must be equal. */
 bool bytes_eq_nocase(struct bytes a, struct bytes b);
 bool bytes_starts_with(struct bytes a, struct bytes prefix);
+/* Whether no byte is a control character: all are at least 0x20 and none is DEL. A tab is one. */
+bool bytes_is_plain(struct bytes a);
 bool bytes_ends_with(struct bytes a, struct bytes suffix);
 /* Offset of the first `needle` in `hay`, or SIZE_MAX. */
 size_t bytes_find(struct bytes hay, struct bytes needle);
@@ -53,6 +55,9 @@ struct bytes bytes_cut(struct bytes *rest, char c);
 bool bytes_to_u64(struct bytes a, uint64_t *out);
 /* The same with an optional leading minus. */
 bool bytes_to_i64(struct bytes a, int64_t *out);
+/* Decimal text of v; in `room`, which must stay. */
+enum { BYTES_DIGITS_MAX = 20 };
+struct bytes bytes_digits(uint64_t v, char room[BYTES_DIGITS_MAX]);
 /* True for well-formed UTF-8 (RFC 3629: no overlong forms, no surrogates, at most U+10FFFF). */
 bool bytes_is_utf8(struct bytes a);
 /* 64-bit hash for tables and prefix grouping; seeded, not cryptographic. Equal on every machine. */

@@ -1,22 +1,18 @@
 #include "base/fields.h"
 
-struct bytes fields_get(const struct fields *f, const char *name)
+size_t fields_find(const struct fields *f, struct bytes name, size_t from)
 {
-    for (size_t i = 0; i < f->n; i++)
-        if (bytes_eq_nocase(f->v[i].name, bytes_of(name)))
-            return f->v[i].value;
-    return (struct bytes){NULL, 0};
+    while (from < f->n && (f->v[from].name.n != name.n || !bytes_eq_nocase(f->v[from].name, name)))
+        from++;
+    return from;
 }
 
-bool fields_has(const struct fields *f, const char *name)
-{
-    return fields_count(f, name) > 0;
-}
-
-size_t fields_count(const struct fields *f, const char *name)
+size_t fields_count_of(const struct fields *f, struct bytes name, struct bytes *first)
 {
     size_t n = 0;
-    for (size_t i = 0; i < f->n; i++)
-        n += bytes_eq_nocase(f->v[i].name, bytes_of(name));
+    *first = (struct bytes){NULL, 0};
+    for (size_t at = fields_find(f, name, 0); at < f->n; at = fields_find(f, name, at + 1))
+        if (n++ == 0)
+            *first = f->v[at].value;
     return n;
 }

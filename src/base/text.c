@@ -192,9 +192,17 @@ bool text_time_parse(struct bytes in, int64_t *wall_ms)
 
 void text_usd(struct buf *out, int64_t nusd)
 {
+    enum { DECIMALS = 9 };
     uint64_t v = nusd < 0 ? 0 - (uint64_t)nusd : (uint64_t)nusd;
-    buf_printf(out, "%s%llu.%09llu", nusd < 0 ? "-" : "", (unsigned long long)(v / 1000000000),
-               (unsigned long long)(v % 1000000000));
+    uint64_t rest = v % 1000000000;
+    char decimals[DECIMALS + 1];
+    decimals[0] = '.';
+    for (int i = DECIMALS; i > 0; i--, rest /= 10)
+        decimals[i] = (char)('0' + rest % 10);
+    if (nusd < 0)
+        buf_putc(out, '-');
+    buf_put_u64(out, v / 1000000000);
+    buf_put(out, bytes_from(decimals, sizeof decimals));
 }
 
 bool text_price(struct bytes in, int64_t *pusd)
@@ -216,11 +224,17 @@ bool text_price(struct bytes in, int64_t *pusd)
 
 void text_percent(struct buf *out, struct bytes in, const char *escape)
 {
+    static const char capitals[] = "0123456789ABCDEF";
+    size_t from = 0;
     for (size_t i = 0; i < in.n; i++) {
         unsigned char c = (unsigned char)in.p[i];
-        if (c <= 0x20 || c >= 0x7f || c == '%' || strchr(escape, c) != NULL)
-            buf_printf(out, "%%%02X", c);
-        else
-            buf_putc(out, (char)c);
+        bool is_plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); /* never in `escape`: most of a name */
+        if (is_plain || (c > 0x20 && c < 0x7f && c != '%' && strchr(escape, c) == NULL))
+            continue;
+        char triple[3] = {'%', capitals[c >> 4], capitals[c & 15]};
+        buf_put(out, bytes_slice(in, from, i));
+        buf_put(out, bytes_from(triple, sizeof triple));
+        from = i + 1;
     }
+    buf_put(out, bytes_slice(in, from, in.n));
 }

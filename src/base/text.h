@@ -21,7 +21,8 @@ void text_usd(struct buf *out, int64_t nusd);
 /* Decimal text of USD per million tokens -> pico-dollars per token, exactly; false on more than six decimals, a sign,
  * an exponent or overflow. */
 bool text_price(struct bytes in, int64_t *pusd);
-/* Percent-encodes each byte that stands in `escape`, and controls, space, '%' and non-ASCII always. */
+/* Percent-encodes each byte that stands in `escape` (punctuation or capitals), and controls, space, '%' and non-ASCII
+ * always. */
 void text_percent(struct buf *out, struct bytes in, const char *escape);
 
 #endif

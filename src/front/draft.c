@@ -351,16 +351,10 @@ bool draft_put(struct draft *d, const struct draft_input *in, uint32_t *n_bytes)
 
 void draft_set_fields(struct draft *d, const struct fields *f)
 {
-    char name[64];
     buf_clear(&d->further);
-    for (size_t i = 0; f != NULL && i < f->n; i++) {
-        struct bytes from = f->v[i].name;
-        if (from.n >= sizeof name || !dialect_field_goes_down(d->call->dialect, d->o.target, from))
-            continue;
-        memcpy(name, from.p, from.n);
-        name[from.n] = '\0';
-        head_put_field(&d->further, name, f->v[i].value);
-    }
+    for (size_t i = 0; f != NULL && i < f->n; i++)
+        if (dialect_field_goes_down(d->call->dialect, d->o.target, f->v[i].name))
+            head_put_named(&d->further, f->v[i].name, f->v[i].value);
 }
 
 static struct reply_facts facts_of(const struct draft *d, const struct request_record *rec)

@@ -1,4 +1,5 @@
-/* Heads, in two passes over the same bytes. The first walks them line by line and takes nothing that two parsers could
+/* Heads. Nearly all are plainly right and are taken in one quick pass (head_quick.c). The others are looked at in two
+ * strict passes over the same bytes. The first walks them line by line and takes nothing that two parsers could
  * read in two ways: line ends are CRLF, no control bytes, no folded line, the limits hold. It stops at the first
  * offence, so a prefix never says something else than the whole. The second gives the head to llhttp, which knows the
  * grammar; what frames the body is then decided here from the fields alone (RFC 9112 6.3), because that is where
@@ -6,6 +7,8 @@
  *
  * Empty lines before a request line are skipped (RFC 9112 2.2), a few of them. */
 #include "http/head.h"
+
+#include "http/head_quick.h"
 
 #include <llhttp.h>
 
@@ -218,6 +221,8 @@ static bool run_llhttp(struct bytes in, enum head_kind kind, size_t n_lines, str
     llhttp_init(&p.llhttp, kind == HEAD_REQUEST ? HTTP_REQUEST : HTTP_RESPONSE, &settings);
     p.llhttp.data = &p;
     llhttp_errno_t e = llhttp_execute(&p.llhttp, in.p, in.n);
+    for (size_t i = 0; i < out->fields.n; i++)
+        out->fields.marks |= field_mark(out->fields.v[i].name);
     if (p.is_complete && out->fields.n == n_lines && (e == HPE_OK || e == HPE_PAUSED || e == HPE_PAUSED_UPGRADE))
         return true;
     const char *reason = llhttp_get_error_reason(&p.llhttp); /* static text */
@@ -228,30 +233,35 @@ static bool run_llhttp(struct bytes in, enum head_kind kind, size_t n_lines, str
 /* ---- what the fields mean ---- */
 
 /* Is `token` in a comma-separated list, over all fields of that name? */
-static bool list_has(const struct fields *f, const char *name, const char *token)
+static bool list_has(const struct fields *f, struct bytes name, struct bytes token)
 {
-    for (size_t i = 0; i < f->n; i++) {
-        if (!bytes_eq_nocase(f->v[i].name, bytes_of(name)))
-            continue;
-        struct bytes rest = f->v[i].value;
+    if (!fields_may_have(f, name))
+        return false;
+    for (size_t at = fields_find(f, name, 0); at < f->n; at = fields_find(f, name, at + 1)) {
+        struct bytes rest = f->v[at].value;
         while (rest.n > 0)
-            if (bytes_eq_nocase(bytes_trim(bytes_cut(&rest, ',')), bytes_of(token)))
+            if (bytes_eq_nocase(bytes_trim(bytes_cut(&rest, ',')), token))
                 return true;
     }
     return false;
 }
 
+static size_t count(const struct fields *f, struct bytes name, struct bytes *first)
+{
+    return fields_may_have(f, name) ? fields_count_of(f, name, first) : 0;
+}
+
 static enum head_result read_framing(struct head *h, enum head_kind kind, const char **why)
 {
-    size_t n_lengths = fields_count(&h->fields, "content-length");
-    size_t n_codings = fields_count(&h->fields, "transfer-encoding");
+    struct bytes length, coding;
+    size_t n_lengths = count(&h->fields, BYTES("content-length"), &length);
+    size_t n_codings = count(&h->fields, BYTES("transfer-encoding"), &coding);
     if (n_lengths > 0 && n_codings > 0) {
         *why = "both Content-Length and Transfer-Encoding";
         return HEAD_BAD;
     }
     if (n_codings > 0) {
-        if (n_codings > 1 || h->minor == 0 ||
-            !bytes_eq_nocase(fields_get(&h->fields, "transfer-encoding"), BYTES("chunked"))) {
+        if (n_codings > 1 || h->minor == 0 || !bytes_eq_nocase(coding, BYTES("chunked"))) {
             *why = "a Transfer-Encoding that is not exactly chunked";
             return HEAD_BAD;
         }
@@ -259,7 +269,7 @@ static enum head_result read_framing(struct head *h, enum head_kind kind, const 
         return HEAD_OK;
     }
     if (n_lengths > 0) {
-        if (n_lengths > 1 || !bytes_to_u64(fields_get(&h->fields, "content-length"), &h->content_length)) {
+        if (n_lengths > 1 || !bytes_to_u64(length, &h->content_length)) {
             *why = "Content-Length is not one number";
             return HEAD_BAD;
         }
@@ -272,19 +282,20 @@ static enum head_result read_framing(struct head *h, enum head_kind kind, const 
 
 static bool is_authority(struct bytes a)
 {
-    for (size_t i = 0; i < a.n; i++) {
-        unsigned char c = (unsigned char)a.p[i];
-        bool is_word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        if (!is_word && (c == 0 || strchr("-._~%!$&'()*+;=:[]", c) == NULL))
+    static const bool is_good[256] = {
+        ['a' ... 'z'] = true, ['A' ... 'Z'] = true, ['0' ... '9'] = true, ['-'] = true, ['.'] = true, ['_'] = true,
+        ['~'] = true,         ['%'] = true,         ['!'] = true,         ['$'] = true, ['&'] = true, ['('] = true,
+        [')'] = true,         ['*'] = true,         ['+'] = true,         ['='] = true, [';'] = true, [':'] = true,
+        ['['] = true,         [']'] = true,         ['\''] = true};
+    for (size_t i = 0; i < a.n; i++)
+        if (!is_good[(unsigned char)a.p[i]])
             return false;
-    }
     return true;
 }
 
 static enum head_result read_host(struct head *h, const char **why)
 {
-    size_t n = fields_count(&h->fields, "host");
-    h->host = fields_get(&h->fields, "host");
+    size_t n = count(&h->fields, BYTES("host"), &h->host);
     if (n > 1 || (n == 0 && h->minor > 0)) {
         *why = n > 1 ? "several Host headers" : "no Host header";
         return HEAD_BAD;
@@ -356,20 +367,18 @@ static enum head_result read_meaning(struct head *h, enum head_kind kind, bool i
         read_response(h, is_head_request);
     else
         r = read_request(h, why);
-    bool says_close = list_has(&h->fields, "connection", "close");
+    struct bytes name = BYTES("connection");
+    bool says_close = list_has(&h->fields, name, BYTES("close"));
     h->keep_alive = !says_close && h->framing != FRAMING_UNTIL_CLOSE &&
-                    (h->minor > 0 || list_has(&h->fields, "connection", "keep-alive"));
+                    (h->minor > 0 || list_has(&h->fields, name, BYTES("keep-alive")));
     return r;
 }
 
-enum head_result head_parse(struct bytes in, enum head_kind kind, bool is_head_request,
-                            const struct head_limits *limits, struct arena *arena, struct head *out, size_t *used,
-                            const char **why)
+static enum head_result parse_strictly(struct bytes in, enum head_kind kind, bool is_head_request,
+                                       const struct head_limits *limits, struct arena *arena, struct head *out,
+                                       size_t *used, const char **why)
 {
     struct walk w = {.p = in.p, .n = in.n, .why = ""};
-    *out = (struct head){0};
-    *used = 0;
-    *why = "";
     if (kind == HEAD_RESPONSE && !begins_as_response(in)) {
         *why = "not an HTTP/1 response";
         return HEAD_BAD;
@@ -384,10 +393,46 @@ enum head_result head_parse(struct bytes in, enum head_kind kind, bool is_head_r
     return read_meaning(out, kind, is_head_request, why);
 }
 
+enum head_result head_parse(struct bytes in, enum head_kind kind, bool is_head_request,
+                            const struct head_limits *limits, struct arena *arena, struct head *out, size_t *used,
+                            const char **why)
+{
+    *out = (struct head){0};
+    *why = "";
+    if (in.n > 0 && head_quick(in, kind, limits, arena, out, used) &&
+        read_meaning(out, kind, is_head_request, why) == HEAD_OK)
+        return HEAD_OK;
+    *out = (struct head){0};
+    *used = 0;
+    return parse_strictly(in, kind, is_head_request, limits, arena, out, used, why);
+}
+
+static void rebase(struct bytes *view, struct bytes from, const char *to)
+{
+    size_t at = (size_t)((uintptr_t)view->p - (uintptr_t)from.p);
+    if (at <= from.n)
+        view->p = to + at;
+}
+
+void head_move(struct head *h, struct bytes from, const char *to)
+{
+    rebase(&h->method, from, to);
+    rebase(&h->target, from, to);
+    rebase(&h->path, from, to); /* may be a literal, which stays */
+    rebase(&h->query, from, to);
+    rebase(&h->host, from, to);
+    for (size_t i = 0; i < h->fields.n; i++) {
+        rebase(&h->fields.v[i].name, from, to);
+        rebase(&h->fields.v[i].value, from, to);
+    }
+}
+
 /* ---- writing ---- */
 
 static bool is_printable(struct bytes b, bool allows_blanks)
 {
+    if (allows_blanks && bytes_is_plain(b))
+        return true;
     for (size_t i = 0; i < b.n; i++) {
         unsigned char c = (unsigned char)b.p[i];
         if (!is_text_byte(c) || (!allows_blanks && (c == ' ' || c == '\t')))
@@ -409,6 +454,10 @@ void head_put_request(struct buf *out, const char *method, struct bytes target, 
 void head_put_status(struct buf *out, unsigned status)
 {
     RM_ASSERT(status >= 100 && status <= 999);
+    if (status == 200) {
+        buf_puts(out, "HTTP/1.1 200 OK\r\n");
+        return;
+    }
     buf_puts(out, "HTTP/1.1 ");
     buf_put_u64(out, status);
     buf_putc(out, ' ');
@@ -416,23 +465,37 @@ void head_put_status(struct buf *out, unsigned status)
     buf_puts(out, "\r\n");
 }
 
-void head_put_field(struct buf *out, const char *name, struct bytes value)
+static char *put(char *at, struct bytes b)
 {
-    struct bytes n = bytes_of(name);
-    if (n.n == 0 || !is_printable(n, false) || bytes_find_byte(n, ':') != SIZE_MAX || !is_printable(value, true))
-        return;
-    buf_put(out, n);
-    buf_puts(out, ": ");
-    buf_put(out, value);
-    buf_puts(out, "\r\n");
+    memcpy(at, b.p, b.n);
+    return at + b.n;
 }
 
-void head_put_field_u64(struct buf *out, const char *name, uint64_t value)
+void head_put_line(struct buf *out, struct bytes name, struct bytes value)
 {
-    buf_puts(out, name);
-    buf_puts(out, ": ");
-    buf_put_u64(out, value);
-    buf_puts(out, "\r\n");
+    if (!is_printable(value, true))
+        return;
+    size_t n = name.n + 2 + value.n + 2;
+    char *at = buf_reserve(out, n);
+    if (at == NULL)
+        return;
+    at = put(put(at, name), BYTES(": "));
+    if (value.n > 0)
+        at = put(at, value);
+    put(at, BYTES("\r\n"));
+    buf_grew(out, n);
+}
+
+void head_put_named(struct buf *out, struct bytes name, struct bytes value)
+{
+    if (name.n > 0 && is_printable(name, false) && bytes_find_byte(name, ':') == SIZE_MAX)
+        head_put_line(out, name, value);
+}
+
+void head_put_line_u64(struct buf *out, struct bytes name, uint64_t value)
+{
+    char room[BYTES_DIGITS_MAX];
+    head_put_line(out, name, bytes_digits(value, room));
 }
 
 void head_put_end(struct buf *out)

@@ -1,4 +1,5 @@
-/* HTTP/1.1 message heads (RFC 9112), strict: llhttp parses one whole head; framing is decided here. Pure.
+/* HTTP/1.1 message heads (RFC 9112), strict: what is not plainly right is for llhttp to say; framing is decided
+ * here. Pure.
  *
  * A head is looked for in the bytes given: HEAD_MORE until the empty line is there, so the result does not depend on
  * how the input was split. Views in struct head point into `in`, which must stay; arrays live in the arena. */
@@ -46,11 +47,24 @@ enum head_result head_parse(struct bytes in, enum head_kind kind, bool is_head_r
                             const struct head_limits *limits, struct arena *arena, struct head *out, size_t *used,
                             const char **why);
 
-/* Writing. Names and values are checked: a control character, CR or LF in a value drops the field (never injects). */
+/* The bytes that the views point into are now at `to` as well: the views follow. */
+void head_move(struct head *h, struct bytes from, const char *to);
+
+/* Writing. A control character, CR or LF in a value drops the field (never injects). `name`: a literal. */
 void head_put_request(struct buf *out, const char *method, struct bytes target, struct bytes host);
 void head_put_status(struct buf *out, unsigned status);
-void head_put_field(struct buf *out, const char *name, struct bytes value);
-void head_put_field_u64(struct buf *out, const char *name, uint64_t value);
+void head_put_line(struct buf *out, struct bytes name, struct bytes value);
+void head_put_line_u64(struct buf *out, struct bytes name, uint64_t value);
+static inline void head_put_field(struct buf *out, const char *name, struct bytes value)
+{
+    head_put_line(out, bytes_of(name), value);
+}
+static inline void head_put_field_u64(struct buf *out, const char *name, uint64_t value)
+{
+    head_put_line_u64(out, bytes_of(name), value);
+}
+/* A name from outside (a configuration, a provider): checked like the value. */
+void head_put_named(struct buf *out, struct bytes name, struct bytes value);
 void head_put_end(struct buf *out);
 const char *head_reason(unsigned status);
 

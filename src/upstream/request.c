@@ -56,7 +56,7 @@ void request_put_head(const struct exchange_spec *spec, const struct dialect *ta
     take_over(p, buf_bytes(&own), out);
     for (size_t i = 0; i < p->n_headers; i++)
         if (!frames_message(p->headers[i].name) && !bytes_eq_nocase(bytes_of(p->headers[i].name), BYTES("host")))
-            head_put_field(out, p->headers[i].name, bytes_of(p->headers[i].value));
+            head_put_named(out, bytes_of(p->headers[i].name), bytes_of(p->headers[i].value));
     head_put_end(out);
     buf_fini(&own);
     buf_fini(&path);

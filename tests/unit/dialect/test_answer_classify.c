@@ -20,7 +20,7 @@ static struct failure classify(const struct dialect *d, const char *vendor, unsi
 
 static void check_rows(const struct dialect *d, const struct row *rows, size_t n)
 {
-    const struct fields none = {NULL, 0};
+    const struct fields none = {.v = NULL, .n = 0};
     for (size_t i = 0; i < n; i++) {
         struct failure f = classify(d, rows[i].vendor, rows[i].status, &none, rows[i].body);
         if (f.class != rows[i].class)
@@ -253,7 +253,7 @@ static void a_rate_limit_with_a_hint_is_no_spend_cap(void **state)
     struct field left[] = {{BYTES("anthropic-ratelimit-tokens-remaining"), BYTES("0")},
                            {BYTES("anthropic-ratelimit-tokens-reset"), BYTES("2026-12-02T10:00:20Z")},
                            {BYTES("date"), BYTES("Wed, 02 Dec 2026 10:00:00 GMT")}};
-    const struct fields one = {&after, 1}, three = {left, 3};
+    const struct fields one = {.v = &after, .n = 1}, three = {.v = left, .n = 3};
     struct failure f = classify(&kit_anthropic, "anthropic", 429, &one, A("rate_limit_error", "m"));
     assert_int_equal(f.class, FAILURE_RATE);
     assert_int_equal(f.retry_after_ms, 12000);
@@ -265,7 +265,7 @@ static void a_rate_limit_with_a_hint_is_no_spend_cap(void **state)
 static int64_t hint_of(unsigned status, const char *name, const char *value, const char *body)
 {
     struct field v[] = {{BYTES("Date"), BYTES("Wed, 02 Dec 2026 10:00:00 GMT")}, {bytes_of(name), bytes_of(value)}};
-    const struct fields fields = {v, 2};
+    const struct fields fields = {.v = v, .n = 2};
     return classify(&kit_openai, "generic", status, &fields, body).retry_after_ms;
 }
 
@@ -293,7 +293,7 @@ static void a_date_without_a_date_header_counts_from_our_clock(void **state)
 {
     (void)state;
     struct field after = {BYTES("retry-after"), BYTES("Wed, 02 Dec 2026 10:00:30 GMT")};
-    const struct fields fields = {&after, 1};
+    const struct fields fields = {.v = &after, .n = 1};
     /* 1796205600 is 2026-12-02 10:00:00 UTC. */
     assert_int_equal(classify(&kit_openai, "generic", 429, &fields, "").retry_after_ms, 30000);
 }
@@ -305,13 +305,13 @@ static void hints_of_exhausted_dimensions(void **state)
                         {BYTES("x-ratelimit-reset-requests"), BYTES("1h2m3s")},
                         {BYTES("x-ratelimit-remaining-tokens"), BYTES("0")},
                         {BYTES("x-ratelimit-reset-tokens"), BYTES("6m0.5s")}};
-    const struct fields fields = {v, 4};
+    const struct fields fields = {.v = v, .n = 4};
     assert_int_equal(classify(&kit_openai, "openai", 429, &fields, "").retry_after_ms, 360500);
     assert_int_equal(classify(&kit_openai, "openai", 503, &fields, "").retry_after_ms, -1);
     v[0].value = BYTES("0");
     assert_int_equal(classify(&kit_openai, "openai", 429, &fields, "").retry_after_ms, 3600000);
     struct field plain[] = {{BYTES("x-ratelimit-remaining"), BYTES("0")}, {BYTES("x-ratelimit-reset"), BYTES("2")}};
-    const struct fields two = {plain, 2};
+    const struct fields two = {.v = plain, .n = 2};
     assert_int_equal(classify(&kit_openai, "together", 429, &two, "").retry_after_ms, 2000);
     plain[1].value = BYTES("1796205607000");
     assert_int_equal(classify(&kit_openai, "openrouter", 429, &two, "").retry_after_ms, 7000);
@@ -320,7 +320,7 @@ static void hints_of_exhausted_dimensions(void **state)
 static void hints_in_bodies(void **state)
 {
     (void)state;
-    const struct fields none = {NULL, 0};
+    const struct fields none = {.v = NULL, .n = 0};
     static const struct {
         const char *body;
         int64_t ms;
@@ -345,7 +345,7 @@ static void a_quota_date_is_not_clamped(void **state)
 {
     (void)state;
     struct field date = {BYTES("date"), BYTES("Wed, 02 Dec 2026 00:00:00 GMT")};
-    const struct fields fields = {&date, 1};
+    const struct fields fields = {.v = &date, .n = 1};
     struct failure f = classify(&kit_anthropic, "anthropic", 400, &fields,
                                 A("invalid_request_error", "You have reached your specified API usage limits. "
                                                            "You will regain access on 2026-12-05 at 00:00 UTC."));
@@ -390,7 +390,7 @@ static void an_edge_block_is_not_the_key(void **state)
 {
     (void)state;
     struct field ray = {BYTES("CF-Ray"), BYTES("x")};
-    const struct fields fields = {&ray, 1};
+    const struct fields fields = {.v = &ray, .n = 1};
     assert_int_equal(classify(&kit_openai, "openai", 403, &fields, "<html>blocked</html>").class, FAILURE_FAULT);
     assert_int_equal(classify(&kit_openai, "openai", 403, &fields, MSG("no")).class, FAILURE_AUTH);
 }
@@ -497,7 +497,7 @@ static void recorded_errors(void **state)
         skip();
     }
     for (size_t i = 0; i < RM_COUNTOF(recorded); i++) {
-        const struct fields none = {NULL, 0};
+        const struct fields none = {.v = NULL, .n = 0};
         buf_clear(&body);
         snprintf(path, sizeof path, "%s/%s", folder, recorded[i].file);
         assert_true(kit_read(path, &body));

@@ -65,7 +65,7 @@ static void check_fields(const struct dialect *client, const struct dialect *tar
                         {BYTES("anthropic-beta"), BYTES("c-3")},
                         {BYTES("x-api-key"), BYTES("rk-client")},
                         {BYTES("OpenAI-Organization"), BYTES("org-1")}};
-    struct fields f = {v, RM_COUNTOF(v)};
+    struct fields f = {.v = v, .n = RM_COUNTOF(v)};
     struct buf b = {0};
     dialect_target_fields(client, target, &f, BYTES("secret"), is_stream, &b);
     check_text(&b, want);
@@ -88,7 +88,7 @@ static void fields_cannot_be_injected(void **state)
     (void)state;
     struct field v[] = {{BYTES("anthropic-version"), BYTES("2099-01-01")},
                         {BYTES("anthropic-beta"), BYTES("a\r\nx-evil: 1")}};
-    struct fields f = {v, RM_COUNTOF(v)};
+    struct fields f = {.v = v, .n = RM_COUNTOF(v)};
     struct buf b = {0};
     dialect_target_fields(anthropic(), anthropic(), &f, BYTES(""), false, &b);
     check_text(&b, "anthropic-version: 2023-06-01\r\naccept: application/json\r\n");
@@ -110,7 +110,7 @@ static void answer_fields(void **state)
     assert_false(dialect_field_goes_down(openai(), openai(), BYTES("set-cookie")));
     assert_false(dialect_field_goes_down(openai(), openai(), BYTES("connection")));
     struct field v[] = {{BYTES("Request-Id"), BYTES("req_1")}, {BYTES("x-request-id"), BYTES("")}};
-    struct fields f = {v, RM_COUNTOF(v)};
+    struct fields f = {.v = v, .n = RM_COUNTOF(v)};
     assert_true(bytes_is(dialect_request_id(anthropic(), &f), "req_1"));
     assert_true(bytes_is(dialect_request_id(openai(), &f), "req_1"));
     f.n = 0;

@@ -98,7 +98,7 @@ static void test_relays_a_stream_byte_for_byte(void **state)
                                       {BYTES("openai-organization"), BYTES("org-secret")},
                                       {BYTES("x-ratelimit-remaining-requests"), BYTES("7")},
                                       {BYTES("set-cookie"), BYTES("a=b")}};
-    struct fields fields = {provider_fields, RM_COUNTOF(provider_fields)};
+    struct fields fields = {.v = provider_fields, .n = RM_COUNTOF(provider_fields)};
     draft_set_fields(d, &fields);
     assert_int_equal(put(d, ": queued\n\n", true, NULL, 0), 0);
     assert_int_equal(put(d, FIRST, true, &start_event, 1), strlen(FIRST));

@@ -238,16 +238,142 @@ static void test_responses(void **state)
     assert_response("HTTP/1.1 200 OK\r\nContent-Length: 3, 3\r\n\r\n", HEAD_BAD);
 }
 
+/* ---- the quick pass against the strict ones ---- */
+
+static void assert_same_view(struct bytes a, const char *a_base, struct bytes b, const char *b_base)
+{
+    assert_int_equal(a.n, b.n);
+    if (a.n > 0)
+        assert_int_equal(a.p - a_base, b.p - b_base);
+}
+
+/* `quick` was parsed at `base`; `strict` at strict_base, where the same head stands. */
+static void assert_same_head(const struct head *quick, const char *base, const struct head *strict,
+                             const char *strict_base)
+{
+    assert_same_view(quick->method, base, strict->method, strict_base);
+    assert_same_view(quick->target, base, strict->target, strict_base);
+    assert_same_view(quick->query, base, strict->query, strict_base);
+    assert_same_view(quick->host, base, strict->host, strict_base);
+    assert_true(bytes_eq(quick->path, strict->path));
+    assert_int_equal(quick->status, strict->status);
+    assert_int_equal(quick->minor, strict->minor);
+    assert_int_equal(quick->framing, strict->framing);
+    assert_int_equal(quick->content_length, strict->content_length);
+    assert_int_equal(quick->keep_alive, strict->keep_alive);
+    assert_int_equal(quick->expects_continue, strict->expects_continue);
+    assert_int_equal(quick->fields.n, strict->fields.n);
+    assert_int_equal(quick->fields.marks, strict->fields.marks);
+    for (size_t i = 0; i < quick->fields.n; i++) {
+        assert_same_view(quick->fields.v[i].name, base, strict->fields.v[i].name, strict_base);
+        assert_same_view(quick->fields.v[i].value, base, strict->fields.v[i].value, strict_base);
+    }
+}
+
+/* An empty line before a request, or a last field whose value holds a tab, is for the strict passes. */
+static void assert_passes_agree(struct bytes in, enum head_kind kind)
+{
+    static const struct head_limits wide = {.bytes = 65536, .fields = 200};
+    struct buf odd = {0};
+    if (kind == HEAD_REQUEST)
+        buf_puts(&odd, "\r\n");
+    size_t before = odd.n;
+    buf_put(&odd, bytes_slice(in, 0, in.n - (kind == HEAD_RESPONSE ? 2 : 0)));
+    if (kind == HEAD_RESPONSE)
+        buf_puts(&odd, "X-Odd: a\tb\r\n\r\n");
+    struct parsed q = {0}, s = {0};
+    q.result = head_parse(in, kind, false, &wide, &q.arena, &q.head, &q.used, &q.why);
+    s.result = head_parse(buf_bytes(&odd), kind, false, &wide, &s.arena, &s.head, &s.used, &s.why);
+    if (q.result != s.result)
+        print_message("in: %.*s\n", (int)in.n, in.p);
+    assert_int_equal(q.result, s.result);
+    if (q.result == HEAD_OK) {
+        if (kind == HEAD_RESPONSE) {
+            struct bytes name = s.head.fields.v[--s.head.fields.n].name;
+            s.head.fields.marks = 0;
+            for (size_t i = 0; i < s.head.fields.n; i++)
+                s.head.fields.marks |= field_mark(s.head.fields.v[i].name);
+            assert_true(bytes_is(name, "X-Odd"));
+        }
+        assert_same_head(&q.head, in.p, &s.head, odd.p + before);
+    }
+    arena_fini(&q.arena);
+    arena_fini(&s.arena);
+    buf_fini(&odd);
+}
+
+/* One byte of a head is replaced by each that there is, at each place; behind it stand more bytes or none. */
+static void assert_passes_agree_near(const char *text, enum head_kind kind)
+{
+    static const char rest[] = "{\"model\":\"and some more bytes behind the head\"}";
+    for (int has_rest = 0; has_rest < 2; has_rest++) {
+        struct buf b = {0};
+        buf_puts(&b, text);
+        size_t n = b.n;
+        if (has_rest && kind == HEAD_REQUEST)
+            buf_puts(&b, rest);
+        for (size_t at = 0; at < n - (kind == HEAD_RESPONSE ? 2 : 0); at++) {
+            char before = b.p[at];
+            for (int c = 0; c < 256; c++) {
+                b.p[at] = (char)c;
+                char *copy = mem_dup(b.p, b.n);
+                assert_passes_agree((struct bytes){copy, b.n}, kind);
+                mem_free(copy);
+            }
+            b.p[at] = before;
+        }
+        buf_fini(&b);
+    }
+}
+
+static void test_quick_pass_agrees(void **state)
+{
+    assert_passes_agree_near("POST /v1/chat?a=b HTTP/1.1\r\nHost: a.example:80\r\nX-Api-Key-Of-Some-Length:  k \r\n"
+                             "content-length: 65\r\nconnection: Close\r\n\r\n",
+                             HEAD_REQUEST);
+    assert_passes_agree_near("GET /x HTTP/1.0\r\nconnection: keep-alive\r\nExpect:\r\n\r\n", HEAD_REQUEST);
+    assert_passes_agree_near("POST / HTTP/1.1\r\nHost:a\r\nTransfer-Encoding: chunked\r\n\r\n", HEAD_REQUEST);
+    assert_passes_agree_near("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n",
+                             HEAD_RESPONSE);
+    assert_passes_agree_near("HTTP/1.0 429 Too Many\r\nContent-Length: 7\r\nConnection: keep-alive\r\n\r\n",
+                             HEAD_RESPONSE);
+}
+
+static void test_views_follow_a_moved_head(void **state)
+{
+    struct bytes in = BYTES("GET http://h?q HTTP/1.1\r\nHost: a\r\nX:\r\nY: 12\r\n\r\n");
+    char *first = mem_dup(in.p, in.n), *second = mem_dup(in.p, in.n);
+    struct parsed p = parse((struct bytes){first, in.n}, HEAD_REQUEST);
+    assert_int_equal(p.result, HEAD_OK);
+    head_move(&p.head, (struct bytes){first, in.n}, second);
+    memset(first, 'x', in.n);
+    assert_true(bytes_is(p.head.method, "GET"));
+    assert_true(bytes_is(p.head.path, "/"));
+    assert_true(bytes_is(p.head.query, "q"));
+    assert_true(bytes_is(p.head.host, "h"));
+    assert_true(bytes_is(fields_get(&p.head.fields, "y"), "12"));
+    assert_true(fields_has(&p.head.fields, "x"));
+    mem_free(first);
+    assert_ptr_equal(p.head.target.p, second + 4);
+    mem_free(second);
+    arena_fini(&p.arena);
+}
+
 static void test_writing_never_injects(void **state)
 {
     struct buf b = {0};
     head_put_request(&b, "POST", BYTES("/v1/x"), BYTES("h:1"));
     head_put_field(&b, "a", BYTES("1"));
     head_put_field(&b, "b", BYTES("x\r\nevil: 1"));
-    head_put_field(&b, "c: d", BYTES("1"));
+    head_put_named(&b, BYTES("c: d"), BYTES("1"));
+    head_put_named(&b, BYTES("e\r\nf"), BYTES("1"));
+    head_put_named(&b, BYTES(""), BYTES("1"));
+    head_put_named(&b, BYTES("g"), BYTES("x\nevil: 1"));
+    head_put_named(&b, BYTES("h"), BYTES("\ttabs may stand"));
     head_put_field_u64(&b, "content-length", 12);
     head_put_end(&b);
-    assert_string_equal(buf_cstr(&b), "POST /v1/x HTTP/1.1\r\nhost: h:1\r\na: 1\r\ncontent-length: 12\r\n\r\n");
+    assert_string_equal(
+        buf_cstr(&b), "POST /v1/x HTTP/1.1\r\nhost: h:1\r\na: 1\r\nh: \ttabs may stand\r\ncontent-length: 12\r\n\r\n");
     buf_clear(&b);
     head_put_status(&b, 429);
     assert_string_equal(buf_cstr(&b), "HTTP/1.1 429 Too Many Requests\r\n");
@@ -257,10 +383,16 @@ static void test_writing_never_injects(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_request_is_read),   cmocka_unit_test(test_targets),
-        cmocka_unit_test(test_framing_is_strict), cmocka_unit_test(test_lines_are_strict),
-        cmocka_unit_test(test_versions),          cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_responses),         cmocka_unit_test(test_writing_never_injects),
+        cmocka_unit_test(test_request_is_read),
+        cmocka_unit_test(test_targets),
+        cmocka_unit_test(test_framing_is_strict),
+        cmocka_unit_test(test_lines_are_strict),
+        cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_responses),
+        cmocka_unit_test(test_quick_pass_agrees),
+        cmocka_unit_test(test_views_follow_a_moved_head),
+        cmocka_unit_test(test_writing_never_injects),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@ static struct route_conf route = {
 static enum err parse(struct arena *a, const char *routing, const char *cache, struct directive *d, const char **why)
 {
     struct field f[2];
-    struct fields fields = {f, 0};
+    struct fields fields = {.v = f, .n = 0};
     if (routing)
         f[fields.n++] = (struct field){BYTES("X-Routing"), bytes_of(routing)};
     if (cache)
@@ -88,7 +88,7 @@ static void test_second_header(void **state)
 {
     struct arena a = {0};
     struct field f[] = {{BYTES("x-routing"), BYTES("ttft:200")}, {BYTES("X-ROUTING"), BYTES("ttft:200")}};
-    struct fields fields = {f, 2};
+    struct fields fields = {.v = f, .n = 2};
     struct directive d;
     const char *why;
     assert_int_equal(directive_parse(&fields, &route, &a, &d, &why), ERR_SYNTAX);
