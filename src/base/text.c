@@ -89,6 +89,12 @@ static void date_of(int64_t days, int *y, unsigned *m, unsigned *d)
     *y = (int)(yoe + era * 400) + (*m <= 2);
 }
 
+static void two_digits(char *out, unsigned v)
+{
+    out[0] = (char)('0' + v / 10 % 10);
+    out[1] = (char)('0' + v % 10);
+}
+
 void text_time(int64_t wall_ms, char out[TEXT_TIME_BYTES])
 {
     int64_t days = wall_ms / 86400000, rest = wall_ms % 86400000;
@@ -97,13 +103,18 @@ void text_time(int64_t wall_ms, char out[TEXT_TIME_BYTES])
         days--;
     }
     int y;
-    unsigned m, d;
+    unsigned m, d, ms = (unsigned)rest, s = ms / 1000;
     date_of(days, &y, &m, &d);
-    char line[64];
-    snprintf(line, sizeof line, "%04d-%02u-%02uT%02d:%02d:%02d.%03dZ", y, m, d, (int)(rest / 3600000),
-             (int)(rest / 60000 % 60), (int)(rest / 1000 % 60), (int)(rest % 1000));
-    memcpy(out, line, TEXT_TIME_BYTES - 1);
-    out[TEXT_TIME_BYTES - 1] = '\0';
+    memcpy(out, "0000-00-00T00:00:00.000Z", TEXT_TIME_BYTES);
+    two_digits(out, (unsigned)y / 100);
+    two_digits(out + 2, (unsigned)y);
+    two_digits(out + 5, m);
+    two_digits(out + 8, d);
+    two_digits(out + 11, s / 3600);
+    two_digits(out + 14, s / 60 % 60);
+    two_digits(out + 17, s % 60);
+    two_digits(out + 21, ms % 100);
+    out[20] = (char)('0' + ms / 100 % 10);
 }
 
 static bool digits(struct bytes in, size_t at, size_t n, unsigned *out)

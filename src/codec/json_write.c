@@ -1,3 +1,5 @@
+/* Nearly every text is plain: one look tells, eight bytes at a time, and it goes out with its quotes and what stands
+ * around it in one piece. Only others are cut into runs and escapes. */
 #include "codec/json_write.h"
 
 enum { DEPTH_MAX = 63 };
@@ -12,16 +14,22 @@ static uint64_t bit(const struct json_writer *w)
     return UINT64_C(1) << w->depth;
 }
 
-/* What must stand before a value or a key: a comma when something stands at this depth already. */
-static void separate(struct json_writer *w)
+/* A value or a key comes next: must a comma stand before it? When something stands at this depth already. */
+static bool takes_comma(struct json_writer *w)
 {
     if (w->after_key) {
         w->after_key = false;
-        return;
+        return false;
     }
-    if (w->has_item & bit(w))
-        buf_putc(w->out, ',');
+    bool comma = (w->has_item & bit(w)) != 0;
     w->has_item |= bit(w);
+    return comma;
+}
+
+static void separate(struct json_writer *w)
+{
+    if (takes_comma(w))
+        buf_putc(w->out, ',');
 }
 
 static void open_one(struct json_writer *w, char c, bool is_array)
@@ -75,39 +83,92 @@ static void escape(struct buf *out, unsigned char c)
     buf_put(out, bytes_from(text, sizeof text));
 }
 
-static void quoted(struct buf *out, struct bytes s)
+#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+/* Sets the high bit of bytes that cannot stand in a string as they are, or must be looked at: controls, quote,
+ * backslash, not ASCII. The lowest bit set is right, those above it may not be. */
+static uint64_t odd_of_eight(const unsigned char *p)
+{
+    uint64_t v;
+    memcpy(&v, p, sizeof v);
+    uint64_t quote = v ^ EACH('"'), backslash = v ^ EACH('\\');
+    return (((v - EACH(0x20)) & ~v) | (quote - EACH(1)) | (backslash - EACH(1)) | v) & EACH(0x80);
+}
+
+static bool is_odd(unsigned char c)
+{
+    return c < 0x20 || c >= 0x80 || c == '"' || c == '\\';
+}
+
+/* How many bytes from p on are plain. */
+static size_t plain_run(const unsigned char *p, size_t n)
+{
+    size_t i = 0;
+    while (n - i >= 8 && odd_of_eight(p + i) == 0)
+        i += 8;
+    while (i < n && !is_odd(p[i]))
+        i++;
+    return i;
+}
+
+static void put_odd(struct buf *out, struct bytes s)
 {
     const unsigned char *p = (const unsigned char *)s.p;
-    size_t plain = 0, i = 0;
-    buf_putc(out, '"');
-    while (i < s.n) {
+    size_t from = 0, i = 0;
+    while ((i += plain_run(p + i, s.n - i)) < s.n) {
         unsigned char c = p[i];
-        if (c >= 0x20 && c < 0x80 && c != '"' && c != '\\') {
-            i++;
-            continue;
-        }
         size_t whole = c >= 0x80 ? sequence(p + i, s.n - i) : 0;
         if (whole > 0) {
             i += whole;
             continue;
         }
-        buf_put(out, bytes_slice(s, plain, i));
+        buf_put(out, bytes_slice(s, from, i));
         if (c >= 0x80)
             buf_puts(out, "\xef\xbf\xbd");
         else
             escape(out, c);
-        plain = ++i;
+        from = ++i;
     }
-    buf_put(out, bytes_slice(s, plain, s.n));
-    buf_putc(out, '"');
+    buf_put(out, bytes_slice(s, from, s.n));
+}
+
+/* The text in quotes; `colon` behind a name. */
+static void quoted(struct json_writer *w, struct bytes s, bool colon)
+{
+    struct buf *out = w->out;
+    bool comma = takes_comma(w);
+    if (plain_run((const unsigned char *)s.p, s.n) < s.n) {
+        buf_put(out, comma ? BYTES(",\"") : BYTES("\""));
+        put_odd(out, s);
+        buf_put(out, colon ? BYTES("\":") : BYTES("\""));
+        return;
+    }
+    size_t n = s.n + 2 + comma + colon;
+    char *at = buf_reserve(out, n);
+    if (at == NULL)
+        return;
+    if (comma)
+        *at++ = ',';
+    *at++ = '"';
+    if (s.n > 0)
+        memcpy(at, s.p, s.n);
+    at[s.n] = '"';
+    if (colon)
+        at[s.n + 1] = ':';
+    buf_grew(out, n);
 }
 
 void jw_key_bytes(struct json_writer *w, struct bytes name)
 {
     RM_ASSERT(!w->after_key);
-    separate(w);
-    quoted(w->out, name);
-    buf_putc(w->out, ':');
+    quoted(w, name, true);
+    w->after_key = true;
+}
+
+void jw_name(struct json_writer *w, struct bytes comma_name_colon)
+{
+    RM_ASSERT(!w->after_key);
+    buf_put(w->out, bytes_slice(comma_name_colon, takes_comma(w) ? 0 : 1, comma_name_colon.n));
     w->after_key = true;
 }
 
@@ -118,8 +179,7 @@ void jw_key(struct json_writer *w, const char *name)
 
 void jw_string(struct json_writer *w, struct bytes s)
 {
-    separate(w);
-    quoted(w->out, s);
+    quoted(w, s, false);
 }
 
 void jw_cstr(struct json_writer *w, const char *s)
@@ -142,17 +202,23 @@ void jw_uint(struct json_writer *w, uint64_t v)
 void jw_bool(struct json_writer *w, bool v)
 {
     separate(w);
-    buf_puts(w->out, v ? "true" : "false");
+    buf_put(w->out, v ? BYTES("true") : BYTES("false"));
 }
 
 void jw_null(struct json_writer *w)
 {
     separate(w);
-    buf_puts(w->out, "null");
+    buf_put(w->out, BYTES("null"));
 }
 
 void jw_raw(struct json_writer *w, struct bytes json)
 {
     separate(w);
     buf_put(w->out, json);
+}
+
+struct buf *jw_place(struct json_writer *w)
+{
+    separate(w);
+    return w->out;
 }

@@ -84,9 +84,9 @@ enum err access_log_reopen(struct access_log *log)
     return ERR_OK;
 }
 
-void access_log_add(struct access_log *log, const struct request_record *rec)
+void access_log_add(struct access_log *log, const struct packed *p)
 {
-    access_log_line(rec, &log->waiting);
+    access_log_line(p, &log->waiting);
     buf_putc(&log->waiting, '\n');
 }
 
@@ -120,73 +120,66 @@ int access_log_errno(const struct access_log *log)
     return log->error;
 }
 
-/* ---- the line ---- */
+/* ---- the line: names are literals, numbers and texts are written where they will stand ---- */
 
-static void text(struct json_writer *w, const char *name, const char *v)
+static void text(struct json_writer *w, struct bytes name, const char *v)
 {
-    jw_key(w, name);
+    jw_name(w, name);
     if (v == NULL || *v == '\0')
         jw_null(w);
     else
         jw_cstr(w, v);
 }
 
-static void number(struct json_writer *w, const char *name, int64_t v, bool is_there)
+static void number(struct json_writer *w, struct bytes name, int64_t v, bool is_there)
 {
-    jw_key(w, name);
+    jw_name(w, name);
     if (is_there)
         jw_int(w, v);
     else
         jw_null(w);
 }
 
-static void usd(struct json_writer *w, const char *name, int64_t nusd)
+static void count(struct json_writer *w, struct bytes name, int64_t v)
 {
-    jw_key(w, name);
-    if (nusd == NUSD_UNKNOWN) {
+    number(w, name, v, v >= 0);
+}
+
+static void usd(struct json_writer *w, struct bytes name, int64_t nusd)
+{
+    jw_name(w, name);
+    if (nusd == NUSD_UNKNOWN)
         jw_null(w);
-        return;
-    }
-    struct buf b = {0};
-    text_usd(&b, nusd);
-    jw_raw(w, buf_bytes(&b));
-    buf_fini(&b);
+    else
+        text_usd(jw_place(w), nusd);
 }
 
-static const struct attempt_record *served_of(const struct request_record *rec)
-{
-    for (unsigned i = 0; i < rec->n_attempts; i++)
-        if (rec->attempts[i].is_served)
-            return &rec->attempts[i];
-    return NULL;
-}
-
-void access_log_line(const struct request_record *rec, struct buf *out)
+void access_log_line(const struct packed *p, struct buf *out)
 {
     struct json_writer w;
+    const struct request_record *rec = &p->record;
     char id[TEXT_ID_BYTES], time[TEXT_TIME_BYTES];
-    const struct attempt_record *served = served_of(rec);
     text_id(rec->id, id);
     text_time(rec->started_wall_ms, time);
     jw_init(&w, out);
     jw_object(&w);
-    text(&w, "id", id);
-    text(&w, "time", time);
-    text(&w, "key", rec->key);
-    text(&w, "route", rec->route);
-    text(&w, "dialect", rec->dialect);
-    jw_key(&w, "stream");
+    text(&w, JW_NAME("id"), id);
+    text(&w, JW_NAME("time"), time);
+    text(&w, JW_NAME("key"), rec->key);
+    text(&w, JW_NAME("route"), rec->route);
+    text(&w, JW_NAME("dialect"), rec->dialect);
+    jw_name(&w, JW_NAME("stream"));
     jw_bool(&w, rec->is_stream);
-    number(&w, "status", rec->status, rec->status != 0);
-    text(&w, "outcome", outcome_word(rec->outcome));
-    text(&w, "provider", rec->provider);
-    text(&w, "model", rec->model);
-    number(&w, "attempts", rec->n_started, true);
-    number(&w, "ttft_ms", rec->ttft_us / 1000, rec->ttft_us >= 0);
-    number(&w, "total_ms", rec->total_us / 1000, rec->total_us >= 0);
-    number(&w, "input", served ? served->tokens.input : -1, served && served->tokens.input >= 0);
-    number(&w, "output", served ? served->tokens.output : -1, served && served->tokens.output >= 0);
-    usd(&w, "cost_usd", rec->cost_nusd);
-    usd(&w, "waste_usd", rec->waste_nusd);
+    number(&w, JW_NAME("status"), rec->status, rec->status != 0);
+    text(&w, JW_NAME("outcome"), outcome_word(rec->outcome));
+    text(&w, JW_NAME("provider"), rec->provider);
+    text(&w, JW_NAME("model"), rec->model);
+    count(&w, JW_NAME("attempts"), rec->n_started);
+    number(&w, JW_NAME("ttft_ms"), rec->ttft_us / 1000, rec->ttft_us >= 0);
+    number(&w, JW_NAME("total_ms"), rec->total_us / 1000, rec->total_us >= 0);
+    count(&w, JW_NAME("input"), p->served_input);
+    count(&w, JW_NAME("output"), p->served_output);
+    usd(&w, JW_NAME("cost_usd"), rec->cost_nusd);
+    usd(&w, JW_NAME("waste_usd"), rec->waste_nusd);
     jw_end(&w);
 }

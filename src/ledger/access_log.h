@@ -7,7 +7,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "model/record.h"
+#include "ledger/pack.h"
 
 struct access_log;
 
@@ -17,13 +17,13 @@ enum err access_log_open(const char *where, struct access_log **out, char *messa
 void access_log_close(struct access_log *log);
 /* Opens the path again, after rotation. Standard output stays. On failure the old file stays in use. */
 enum err access_log_reopen(struct access_log *log) RM_MUST_USE;
-/* Adds the record's line to what waits. The caller bounds that: no new batch while access_log_flush is false. */
-void access_log_add(struct access_log *log, const struct request_record *rec);
+/* Adds the request's line to what waits. The caller bounds that: no new batch while access_log_flush is false. */
+void access_log_add(struct access_log *log, const struct packed *p);
 /* True when nothing is left to write. */
 bool access_log_flush(struct access_log *log);
 /* Errno of the last failed write; 0 = the last one went well. */
 int access_log_errno(const struct access_log *log);
-/* The line without its LF. */
-void access_log_line(const struct request_record *rec, struct buf *out);
+/* The line without its LF. Of p the head is enough. */
+void access_log_line(const struct packed *p, struct buf *out);
 
 #endif

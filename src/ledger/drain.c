@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 enum { STOP_WAIT_US = 5000000, JOIN_WAIT_MS = 6000, RETRY_MS_MIN = 10, RETRY_MS_MAX = 250, SAY_EVERY_US = 1000000 };
+enum { ROW_SCRATCH_BYTES = 4096 };
 
 uint64_t drain_n_lost(const struct drain *d)
 {
@@ -52,10 +53,11 @@ static bool fill(struct drain *d, uint64_t *n)
     }
     *n = 0;
     for (unsigned i = 0; i < d->n_rings; i++) {
-        while (*n < DRAIN_BATCH_ROWS && ring_read(&d->rings[i], &d->cursors[i], &d->scratch)) {
+        struct bytes record;
+        while (*n < DRAIN_BATCH_ROWS && ring_read(&d->rings[i], &d->cursors[i], &d->scratch, &record)) {
             struct packed p;
             struct arena_mark mark = arena_mark(&d->arena);
-            pack_read(buf_bytes(&d->scratch), &d->arena, &p);
+            pack_read(record, &d->arena, &p);
             bool ok = d->sink.put(&p, d->sink.arg);
             arena_reset(&d->arena, mark);
             if (!ok)
@@ -187,11 +189,12 @@ bool drain_start(struct drain *d, const struct drain_sink *sink, unsigned n_ring
     d->sink = *sink;
     d->n_rings = n_rings;
     d->flush_ms = flush_ms > 0 ? flush_ms : 1;
-    d->rings = mem_zalloc(n_rings * sizeof *d->rings);
+    d->rings = mem_zalloc_lines(n_rings * sizeof *d->rings);
     d->cursors = mem_zalloc(n_rings * sizeof *d->cursors);
     d->n_read = mem_zalloc(n_rings * sizeof *d->n_read);
     for (unsigned i = 0; i < n_rings; i++)
         ring_init(&d->rings[i], ring_bytes, rows_max);
+    arena_reserve(&d->arena, ROW_SCRATCH_BYTES); /* attempts of most rows: no malloc each */
     d->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     d->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (d->wake_fd >= 0 && d->done_fd >= 0 && start_thread(d))

@@ -14,10 +14,11 @@
 enum { ROW_BYTES_TYPICAL = 512, RINGS_BYTES_MAX = 32 * 1024 * 1024, LOG_RINGS_BYTES_MAX = 8 * 1024 * 1024 };
 #define LOSS_REMEMBERED_US UINT64_C(60000000)
 
+/* A loop's own cache line: it writes into it with each request. */
 struct ledger_ring {
-    struct ledger *ledger;
+    _Alignas(64) struct ledger *ledger;
     unsigned index;
-    struct buf scratch; /* the producer's */
+    struct buf scratch;
 };
 
 struct ledger {
@@ -123,7 +124,7 @@ static bool put_line(const struct packed *p, void *arg)
 {
     struct ledger *l = arg;
     if (!p->is_keepalive)
-        access_log_add(l->log, &p->record);
+        access_log_add(l->log, p);
     return true;
 }
 
@@ -188,7 +189,7 @@ static struct ledger *new_ledger(unsigned n_rings)
     struct ledger *l = mem_zalloc(sizeof *l);
     pthread_mutex_init(&l->error_lock, NULL);
     l->n_rings = n_rings;
-    l->rings = mem_zalloc(n_rings * sizeof *l->rings);
+    l->rings = mem_zalloc_lines(n_rings * sizeof *l->rings);
     for (unsigned i = 0; i < n_rings; i++) {
         l->rings[i].ledger = l;
         l->rings[i].index = i;
@@ -243,9 +244,9 @@ bool ledger_put(struct ledger_ring *r, const struct request_record *rec)
 {
     struct ledger *l = r->ledger;
     buf_clear(&r->scratch);
-    pack_request(&r->scratch, rec);
+    size_t n_head = pack_request(&r->scratch, rec);
     if (l->has_lines)
-        drain_put(&l->lines, r->index, buf_bytes(&r->scratch));
+        drain_put(&l->lines, r->index, bytes_slice(buf_bytes(&r->scratch), 0, n_head));
     return l->store == NULL || drain_put(&l->rows, r->index, buf_bytes(&r->scratch));
 }
 

@@ -1,189 +1,208 @@
-/* One list of fields per struct, walked by a `struct codec` that either writes or reads: the two directions cannot
- * drift apart. */
+/*     [ numbers and text lengths of the head | texts ] [ numbers and text lengths of an attempt | texts ] [ attempt … ]
+ *
+ * One list of members per struct makes the packed struct, the writer and the reader: the three cannot drift apart.
+ * Pieces lie at any address: numbers are copied out, never pointed to. */
 #include "ledger/pack.h"
 
-struct codec {
-    struct buf *out; /* writing, else NULL */
-    struct bytes in; /* reading: what is left */
-    struct arena *arena;
+#define HEAD_NUMBERS(X)         \
+    X(uint64_t, id)             \
+    X(int64_t, started_wall_ms) \
+    X(int64_t, ttft_us)         \
+    X(int64_t, total_us)        \
+    X(int64_t, gateway_us)      \
+    X(int64_t, prompt_bytes)    \
+    X(int64_t, max_tokens)      \
+    X(uint64_t, prefix_hash)    \
+    X(int64_t, cost_nusd)       \
+    X(int64_t, waste_nusd)      \
+    X(uint16_t, status)         \
+    X(int16_t, served_link)     \
+    X(uint16_t, n_attempts)     \
+    X(uint16_t, n_started)      \
+    X(uint8_t, outcome)         \
+    X(bool, is_stream)
+#define HEAD_TEXTS(X) X(key) X(route) X(dialect) X(provider) X(model) X(effort) X(adjusted) X(trace_id)
+
+#define ATTEMPT_NUMBERS(X)     \
+    X(int64_t, start_us)       \
+    X(int64_t, connect_us)     \
+    X(int64_t, first_byte_us)  \
+    X(int64_t, ttft_us)        \
+    X(int64_t, total_us)       \
+    X(struct usage, tokens)    \
+    X(int64_t, cost_nusd)      \
+    X(int64_t, waste_nusd)     \
+    X(int64_t, retry_after_ms) \
+    X(uint16_t, n)             \
+    X(uint16_t, link)          \
+    X(uint16_t, status)        \
+    X(uint8_t, kind)           \
+    X(uint8_t, outcome)        \
+    X(uint8_t, tokens_from)    \
+    X(bool, in_stream)         \
+    X(bool, is_started)        \
+    X(bool, is_served)
+#define ATTEMPT_TEXTS(X) X(provider) X(model) X(price_version)
+#define ATTEMPT_ARRAYS(X) X(provider_request_id) X(decision)
+
+_Static_assert(OUTCOME_N <= UINT8_MAX, "an outcome fits a byte");
+
+/* Lengths count the NUL; 0 = NULL, which is told apart from "". */
+#define MEMBER(type, name) type name;
+#define LENGTH(name) uint16_t n_##name;
+struct head {
+    int64_t served_input, served_output;
+    HEAD_NUMBERS(MEMBER)
+    HEAD_TEXTS(LENGTH)
+    bool is_keepalive;
+};
+struct packed_attempt {
+    ATTEMPT_NUMBERS(MEMBER)
+    ATTEMPT_TEXTS(LENGTH)
+    ATTEMPT_ARRAYS(LENGTH)
 };
 
-static void put_varint(struct buf *out, uint64_t v)
+#define ONE(name) +1
+enum {
+    HEAD_BYTES_MAX = sizeof(struct head) + (HEAD_TEXTS(ONE)) * (PACK_TEXT_MAX + 1),
+    ATTEMPT_BYTES_MAX = sizeof(struct packed_attempt) + (ATTEMPT_TEXTS(ONE) ATTEMPT_ARRAYS(ONE)) * (PACK_TEXT_MAX + 1)
+};
+
+/* ---- writing: into reserved room, `to` moves on ---- */
+
+static size_t cut_length(const char *t, size_t n)
 {
-    char b[10];
-    size_t n = 0;
-    while (v >= 0x80) {
-        b[n++] = (char)(v | 0x80);
-        v >>= 7;
-    }
-    b[n++] = (char)v;
-    buf_put(out, bytes_from(b, n));
+    if (n <= PACK_TEXT_MAX)
+        return n;
+    n = PACK_TEXT_MAX;
+    while (n > 0 && ((unsigned char)t[n] & 0xc0) == 0x80)
+        n--;
+    return n;
 }
 
-static uint64_t get_varint(struct bytes *in)
+static uint16_t put_text(char **to, const char *t)
 {
-    uint64_t v = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-        RM_ASSERT(in->n > 0);
-        unsigned char b = (unsigned char)*in->p;
-        in->p++;
-        in->n--;
-        v |= (uint64_t)(b & 0x7f) << shift;
-        if (b < 0x80)
+    if (t == NULL)
+        return 0;
+    size_t n = *t == '\0' ? 0 : cut_length(t, strlen(t));
+    memcpy(*to, t, n);
+    (*to)[n] = '\0';
+    *to += n + 1;
+    return (uint16_t)(n + 1);
+}
+
+#define PUT_NUMBER(type, name) p.name = from->name;
+#define PUT_TEXT(name) p.n_##name = put_text(&to, from->name);
+
+static void put_head(struct buf *out, const struct request_record *from, bool is_keepalive)
+{
+    struct head p = {.served_input = -1, .served_output = -1, .is_keepalive = is_keepalive};
+    char *start = buf_reserve(out, HEAD_BYTES_MAX), *to = start + sizeof p;
+    RM_ASSERT(start != NULL);
+    HEAD_NUMBERS(PUT_NUMBER)
+    HEAD_TEXTS(PUT_TEXT)
+    for (unsigned i = 0; i < from->n_attempts; i++)
+        if (from->attempts[i].is_served) {
+            p.served_input = from->attempts[i].tokens.input;
+            p.served_output = from->attempts[i].tokens.output;
             break;
-    }
-    return v;
+        }
+    memcpy(start, &p, sizeof p);
+    buf_grew(out, (size_t)(to - start));
 }
 
-static int64_t do_int(struct codec *c, int64_t v)
+static void put_attempt(struct buf *out, const struct attempt_record *from)
 {
-    if (c->out != NULL) {
-        put_varint(c->out, (uint64_t)v << 1 ^ (uint64_t)(v >> 63));
-        return v;
-    }
-    uint64_t z = get_varint(&c->in);
-    return (int64_t)(z >> 1 ^ (~(z & 1) + 1));
+    struct packed_attempt p;
+    char *start = buf_reserve(out, ATTEMPT_BYTES_MAX), *to = start + sizeof p;
+    RM_ASSERT(start != NULL);
+    ATTEMPT_NUMBERS(PUT_NUMBER)
+    ATTEMPT_TEXTS(PUT_TEXT)
+    ATTEMPT_ARRAYS(PUT_TEXT)
+    memcpy(start, &p, sizeof p);
+    buf_grew(out, (size_t)(to - start));
 }
 
-static struct bytes cut_text(struct bytes t, size_t max)
+size_t pack_request(struct buf *out, const struct request_record *rec)
 {
-    if (t.n <= max)
-        return t;
-    while (max > 0 && ((unsigned char)t.p[max] & 0xc0) == 0x80)
-        max--;
-    return bytes_slice(t, 0, max);
-}
-
-/* NULL is told apart from "": length + 1, 0 = NULL. */
-static const char *do_text(struct codec *c, const char *v)
-{
-    if (c->out != NULL) {
-        struct bytes t = cut_text(bytes_of(v), PACK_TEXT_MAX);
-        put_varint(c->out, v == NULL ? 0 : t.n + 1);
-        buf_put(c->out, t);
-        return v;
-    }
-    uint64_t n = get_varint(&c->in);
-    if (n == 0)
-        return NULL;
-    n--;
-    RM_ASSERT(n <= c->in.n);
-    struct bytes t = arena_dup(c->arena, bytes_slice(c->in, 0, (size_t)n));
-    c->in = bytes_slice(c->in, (size_t)n, c->in.n);
-    return t.p;
-}
-
-static void do_array(struct codec *c, char *v, size_t cap)
-{
-    const char *t = do_text(c, v);
-    if (c->out != NULL)
-        return;
-    size_t n = strlen(t);
-    RM_ASSERT(n < cap);
-    memcpy(v, t, n + 1);
-}
-
-#define INT(type, member) (member) = (type)do_int(c, (int64_t)(member))
-#define TEXT(member) (member) = do_text(c, (member))
-
-static void do_attempt(struct codec *c, struct attempt_record *a)
-{
-    INT(uint16_t, a->n);
-    INT(uint16_t, a->link);
-    INT(enum attempt_kind, a->kind);
-    INT(enum outcome, a->outcome);
-    INT(bool, a->in_stream);
-    INT(bool, a->is_started);
-    INT(bool, a->is_served);
-    INT(uint16_t, a->status);
-    TEXT(a->provider);
-    TEXT(a->model);
-    INT(int64_t, a->start_us);
-    INT(int64_t, a->connect_us);
-    INT(int64_t, a->first_byte_us);
-    INT(int64_t, a->ttft_us);
-    INT(int64_t, a->total_us);
-    INT(int64_t, a->tokens.input);
-    INT(int64_t, a->tokens.cache_read);
-    INT(int64_t, a->tokens.cache_write_5m);
-    INT(int64_t, a->tokens.cache_write_1h);
-    INT(int64_t, a->tokens.output);
-    INT(int64_t, a->tokens.reasoning);
-    INT(enum tokens_from, a->tokens_from);
-    TEXT(a->price_version);
-    INT(int64_t, a->cost_nusd);
-    INT(int64_t, a->waste_nusd);
-    INT(int64_t, a->retry_after_ms);
-    do_array(c, a->provider_request_id, sizeof a->provider_request_id);
-    do_array(c, a->decision, sizeof a->decision);
-}
-
-static void do_request(struct codec *c, struct request_record *r)
-{
-    INT(uint64_t, r->id);
-    INT(int64_t, r->started_wall_ms);
-    TEXT(r->key);
-    TEXT(r->route);
-    TEXT(r->dialect);
-    TEXT(r->provider);
-    TEXT(r->model);
-    INT(bool, r->is_stream);
-    INT(uint16_t, r->status);
-    INT(enum outcome, r->outcome);
-    INT(int16_t, r->served_link);
-    INT(int64_t, r->ttft_us);
-    INT(int64_t, r->total_us);
-    INT(int64_t, r->gateway_us);
-    INT(int64_t, r->prompt_bytes);
-    INT(int64_t, r->max_tokens);
-    TEXT(r->effort);
-    INT(uint64_t, r->prefix_hash);
-    INT(int64_t, r->cost_nusd);
-    INT(int64_t, r->waste_nusd);
-    TEXT(r->adjusted);
-    TEXT(r->trace_id);
-    INT(uint16_t, r->n_attempts);
-    INT(uint16_t, r->n_started);
-}
-
-void pack_request(struct buf *out, const struct request_record *rec)
-{
-    struct codec c = {.out = out};
-    struct request_record r = *rec;
-    do_int(&c, 0);
-    do_request(&c, &r);
-    for (unsigned i = 0; i < rec->n_attempts; i++) {
-        struct attempt_record a = rec->attempts[i];
-        do_attempt(&c, &a);
-    }
+    size_t start = out->n;
+    put_head(out, rec, false);
+    size_t head = out->n - start;
+    for (unsigned i = 0; i < rec->n_attempts; i++)
+        put_attempt(out, &rec->attempts[i]);
+    return head;
 }
 
 void pack_keepalive(struct buf *out, uint64_t id, int64_t started_wall_ms, const struct attempt_record *a)
 {
-    struct codec c = {.out = out};
     struct attempt_record copy = *a;
     copy.kind = ATTEMPT_KEEPALIVE;
-    do_int(&c, 1);
-    do_int(&c, (int64_t)id);
-    do_int(&c, started_wall_ms);
-    do_attempt(&c, &copy);
+    put_head(out,
+             &(struct request_record){.id = id, .started_wall_ms = started_wall_ms, .attempts = &copy, .n_attempts = 1},
+             true);
+    put_attempt(out, &copy);
+}
+
+/* ---- reading: what is left of `in` moves on ---- */
+
+static const char *take(struct bytes *in, size_t n)
+{
+    RM_ASSERT(n <= in->n);
+    const char *at = in->p;
+    in->p += n;
+    in->n -= n;
+    return at;
+}
+
+static const char *take_text(struct bytes *in, uint16_t n)
+{
+    if (n == 0)
+        return NULL;
+    const char *t = take(in, n);
+    RM_ASSERT(t[n - 1] == '\0');
+    return t;
+}
+
+static void take_array(struct bytes *in, uint16_t n, char *out, size_t cap)
+{
+    RM_ASSERT(n > 0 && n <= cap);
+    memcpy(out, take(in, n), n);
+}
+
+#define TAKE_NUMBER(type, name) to->name = p.name;
+#define TAKE_TEXT(name) to->name = take_text(in, p.n_##name);
+#define TAKE_ARRAY(name) take_array(in, p.n_##name, to->name, sizeof to->name);
+
+static void take_head(struct bytes *in, struct packed *out)
+{
+    struct head p;
+    struct request_record *to = &out->record;
+    memcpy(&p, take(in, sizeof p), sizeof p);
+    HEAD_NUMBERS(TAKE_NUMBER)
+    HEAD_TEXTS(TAKE_TEXT)
+    out->is_keepalive = p.is_keepalive;
+    out->served_input = p.served_input;
+    out->served_output = p.served_output;
+}
+
+static void take_attempt(struct bytes *in, struct attempt_record *to)
+{
+    struct packed_attempt p;
+    memcpy(&p, take(in, sizeof p), sizeof p);
+    ATTEMPT_NUMBERS(TAKE_NUMBER)
+    ATTEMPT_TEXTS(TAKE_TEXT)
+    ATTEMPT_ARRAYS(TAKE_ARRAY)
 }
 
 void pack_read(struct bytes in, struct arena *arena, struct packed *out)
 {
-    struct codec c = {.in = in, .arena = arena};
-    memset(out, 0, sizeof *out);
     struct request_record *r = &out->record;
-    out->is_keepalive = do_int(&c, 0) != 0;
-    if (out->is_keepalive) {
-        r->id = (uint64_t)do_int(&c, 0);
-        r->started_wall_ms = do_int(&c, 0);
-        r->n_attempts = 1;
-    } else {
-        do_request(&c, r);
-    }
+    memset(out, 0, sizeof *out);
+    take_head(&in, out);
+    if (in.n == 0)
+        return;
     r->attempts = ARENA_ARRAY(arena, struct attempt_record, r->n_attempts);
     for (unsigned i = 0; i < r->n_attempts; i++)
-        do_attempt(&c, &r->attempts[i]);
-    RM_ASSERT(c.in.n == 0);
+        take_attempt(&in, &r->attempts[i]);
+    RM_ASSERT(in.n == 0);
 }

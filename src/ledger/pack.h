@@ -1,5 +1,6 @@
-/* A record as compact bytes, for the way from a loop to the writing thread: zigzag varints and length-prefixed texts.
- * It never leaves the process, so it has no version. Pure. */
+/* A record as bytes, for the way from a loop to the writing thread: numbers in one piece, texts behind them, each with
+ * a NUL, so that the reader points into the bytes and copies nothing. It never leaves the process, so it has no
+ * version. Pure. */
 #ifndef RM_LEDGER_PACK_H
 #define RM_LEDGER_PACK_H
 
@@ -11,13 +12,17 @@
 enum { PACK_TEXT_MAX = 512 };
 
 struct packed {
-    bool is_keepalive; /* record has one attempt and nothing else of a request's */
-    struct request_record record;
+    bool is_keepalive;                   /* record has one attempt and nothing else of a request's */
+    int64_t served_input, served_output; /* tokens of the served attempt; -1 = not known, or none was served */
+    struct request_record record;        /* attempts NULL: packed were those of a head alone */
 };
 
-void pack_request(struct buf *out, const struct request_record *rec);
+/* Appends the record. Returns the length of its head: so many of the bytes are a record of their own, without the
+ * attempts. That is all a line of the access log needs. */
+size_t pack_request(struct buf *out, const struct request_record *rec);
 void pack_keepalive(struct buf *out, uint64_t id, int64_t started_wall_ms, const struct attempt_record *a);
-/* The record with its texts and attempts in the arena. The bytes are pack_*'s own: damage is asserted. */
+/* The record: its texts in `in`, as long as that lives, its attempts in the arena. The bytes are pack_*'s own: damage
+ * is asserted. */
 void pack_read(struct bytes in, struct arena *arena, struct packed *out);
 
 #endif

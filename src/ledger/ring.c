@@ -24,18 +24,26 @@ void ring_fini(struct ring *r)
     r->cap = 0;
 }
 
+/* Each of these words has one writer: no locked instruction is needed. */
+static void add(_Atomic uint64_t *v, uint64_t n)
+{
+    atomic_store_explicit(v, atomic_load_explicit(v, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
 static void copy_in(struct ring *r, uint64_t at, const void *from, size_t n)
 {
     size_t i = (size_t)(at & (r->cap - 1)), first = r->cap - i < n ? r->cap - i : n;
     memcpy(r->p + i, from, first);
-    memcpy(r->p, (const char *)from + first, n - first);
+    if (first < n)
+        memcpy(r->p, (const char *)from + first, n - first);
 }
 
 static void copy_out(const struct ring *r, uint64_t at, void *to, size_t n)
 {
     size_t i = (size_t)(at & (r->cap - 1)), first = r->cap - i < n ? r->cap - i : n;
     memcpy(to, r->p + i, first);
-    memcpy((char *)to + first, r->p, n - first);
+    if (first < n)
+        memcpy((char *)to + first, r->p, n - first);
 }
 
 bool ring_put(struct ring *r, struct bytes record)
@@ -44,13 +52,13 @@ bool ring_put(struct ring *r, struct bytes record)
     uint64_t tail = atomic_load_explicit(&r->tail, memory_order_acquire);
     uint32_t n = (uint32_t)record.n;
     if (record.n + sizeof n > r->cap - (size_t)(head - tail) || ring_n_waiting(r) >= r->rows_max) {
-        atomic_fetch_add_explicit(&r->lost, 1, memory_order_relaxed);
+        add(&r->lost, 1);
         return false;
     }
     copy_in(r, head, &n, sizeof n);
     if (n > 0)
         copy_in(r, head + sizeof n, record.p, n);
-    atomic_fetch_add_explicit(&r->rows_in, 1, memory_order_relaxed);
+    add(&r->rows_in, 1);
     atomic_store_explicit(&r->head, head + sizeof n + n, memory_order_release);
     return true;
 }
@@ -62,26 +70,32 @@ bool ring_is_half_full(const struct ring *r)
     return used > r->cap / 2 || ring_n_waiting(r) > r->rows_max / 2;
 }
 
-bool ring_read(const struct ring *r, uint64_t *cursor, struct buf *out)
+static struct bytes joined(const struct ring *r, uint64_t at, size_t n, struct buf *scratch)
 {
-    buf_clear(out);
+    buf_clear(scratch);
+    char *to = buf_reserve(scratch, n);
+    RM_ASSERT(to != NULL);
+    copy_out(r, at, to, n);
+    buf_grew(scratch, n);
+    return buf_bytes(scratch);
+}
+
+bool ring_read(const struct ring *r, uint64_t *cursor, struct buf *scratch, struct bytes *out)
+{
+    uint32_t n;
     if (*cursor == atomic_load_explicit(&r->head, memory_order_acquire))
         return false;
-    uint32_t n;
     copy_out(r, *cursor, &n, sizeof n);
-    if (n > 0) {
-        char *to = buf_reserve(out, n);
-        RM_ASSERT(to != NULL);
-        copy_out(r, *cursor + sizeof n, to, n);
-        buf_grew(out, n);
-    }
-    *cursor += sizeof n + n;
+    uint64_t at = *cursor + sizeof n;
+    size_t i = (size_t)(at & (r->cap - 1));
+    *out = n <= r->cap - i ? bytes_from(r->p + i, n) : joined(r, at, n, scratch);
+    *cursor = at + n;
     return true;
 }
 
 void ring_release(struct ring *r, uint64_t cursor, uint64_t n_rows)
 {
-    atomic_fetch_add_explicit(&r->rows_out, n_rows, memory_order_relaxed);
+    add(&r->rows_out, n_rows);
     atomic_store_explicit(&r->tail, cursor, memory_order_release);
 }
 

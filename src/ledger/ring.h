@@ -12,16 +12,16 @@
 
 #include <stdatomic.h>
 
+/* Three cache lines: what both only read, what the producer writes, what the consumer writes. An array of rings is
+ * allocated by lines (mem_zalloc_lines), so that two producers share none either. */
 struct ring {
-    char *p;
+    _Alignas(64) char *p;
     size_t cap;        /* bytes, a power of two */
     uint64_t rows_max; /* records that may wait */
-    char apart_1[64];  /* the two sides share no cache line */
-    _Atomic uint64_t head;
+    _Alignas(64) _Atomic uint64_t head;
     _Atomic uint64_t rows_in;
     _Atomic uint64_t lost; /* records refused */
-    char apart_2[64];
-    _Atomic uint64_t tail;
+    _Alignas(64) _Atomic uint64_t tail;
     _Atomic uint64_t rows_out;
 };
 
@@ -32,9 +32,9 @@ void ring_fini(struct ring *r);
 bool ring_put(struct ring *r, struct bytes record);
 /* Producer. More than half of the bytes or rows are taken. */
 bool ring_is_half_full(const struct ring *r);
-/* Consumer. Copies the record at *cursor into *out (cleared before) and moves the cursor; false = none there. A cursor
- * starts as the tail. */
-bool ring_read(const struct ring *r, uint64_t *cursor, struct buf *out);
+/* Consumer. The record at *cursor, in the ring's own memory until it is released; one that wraps at the end is copied
+ * to *scratch, which the next read overwrites. The cursor, which starts as the tail, moves on; false = none there. */
+bool ring_read(const struct ring *r, uint64_t *cursor, struct buf *scratch, struct bytes *out);
 /* Consumer. Gives the memory of the n_rows records before the cursor back. */
 void ring_release(struct ring *r, uint64_t cursor, uint64_t n_rows);
 /* Any thread. */
