@@ -14,7 +14,9 @@ struct arena_block {
     _Alignas(16) char data[];
 };
 
-enum { FIRST_BLOCK = 1024, MOST_BLOCK = 64 * 1024, ALIGN = 16 };
+/* The first two blocks, with their heads, are of what malloc hands out from a thread's own list, without a search: up
+ * to 1,032 bytes. */
+enum { FIRST_BLOCK = 480, MOST_BLOCK = 64 * 1024, ALIGN = 16 };
 
 void arena_init(struct arena *a)
 {

@@ -43,6 +43,12 @@ static inline void buf_grew(struct buf *b, size_t n)
     RM_ASSERT(n <= b->cap - b->n);
     b->n += n;
 }
+/* Drops all but the first n bytes. */
+static inline void buf_cut(struct buf *b, size_t n)
+{
+    RM_ASSERT(n <= b->n);
+    b->n = n;
+}
 /* Drops the first n bytes. */
 void buf_drop(struct buf *b, size_t n);
 /* NUL-terminates without counting the NUL; returns the text. */

@@ -48,7 +48,8 @@ struct provider_conf {
     uint16_t index;                             /* in config->providers */
     uint16_t credential_id;                     /* filled by plan_bind before the snapshot is published */
     struct abort_billing aborts[ABORT_N_WHENS]; /* of an attempt without a whole answer */
-    void *tls; /* struct tls_context *, filled by serve when the snapshot is made; NULL for http:// */
+    void *tls;   /* struct tls_context *, filled by serve when the snapshot is made; NULL for http:// */
+    void *mould; /* struct request_mould *, likewise; NULL = none */
 };
 
 enum adjust { ADJUST_CLAMP, ADJUST_SKIP };
@@ -179,7 +180,7 @@ struct config {
     struct named_price *prices; /* in the order of the file */
     size_t n_prices;
     const char *price_file;            /* "" = none */
-    void (*on_free)(struct config *c); /* set by whoever filled `tls`; may be NULL */
+    void (*on_free)(struct config *c); /* set by whoever filled `tls` and `mould`; may be NULL */
 };
 
 /* A core's own handle of the snapshot, with one reference: the same members behind a count of its own, so that requests

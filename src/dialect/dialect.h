@@ -71,6 +71,9 @@ void dialect_target_path(const struct dialect *target, struct bytes base_path, s
  * betas are dropped. */
 void dialect_target_fields(const struct dialect *client, const struct dialect *target,
                            const struct fields *client_fields, struct bytes api_key, bool is_stream, struct buf *out);
+/* Those lines are not the same whatever this client sent: its own version or beta headers go along. */
+bool dialect_target_takes_fields(const struct dialect *client, const struct dialect *target,
+                                 const struct fields *client_fields);
 /* Response fields of the provider that may go down to the client: its request id, and rate-limit headers when the
  * dialects are equal. Never organisation ids. */
 bool dialect_field_goes_down(const struct dialect *client, const struct dialect *target, struct bytes name);

@@ -40,17 +40,32 @@ static void put_field(struct buf *out, const char *name, struct bytes value)
     buf_puts(out, "\r\n");
 }
 
+#define NEWER_VERSION "2026-10-21"
+
+/* The newer version removes what a translated body may hold, so it is spoken only to those who speak it. */
+static bool speaks_newer(const struct fields *client_fields)
+{
+    return bytes_is(fields_get(client_fields, "anthropic-version"), NEWER_VERSION);
+}
+
 static void put_anthropic(bool is_same, const struct fields *client_fields, struct bytes api_key, struct buf *out)
 {
+    bool is_newer = is_same && client_fields != NULL && speaks_newer(client_fields);
     put_field(out, "x-api-key", api_key);
-    /* The newer version removes what a translated body may hold, so it is spoken only to those who speak it. */
-    struct bytes told = is_same && client_fields != NULL ? fields_get(client_fields, "anthropic-version") : BYTES("");
-    put_field(out, "anthropic-version", bytes_is(told, "2026-10-21") ? told : BYTES("2023-06-01"));
+    put_field(out, "anthropic-version", is_newer ? BYTES(NEWER_VERSION) : BYTES("2023-06-01"));
     if (!is_same || client_fields == NULL)
         return;
     for (size_t i = 0; i < client_fields->n; i++)
         if (bytes_eq_nocase(client_fields->v[i].name, BYTES("anthropic-beta")))
             put_field(out, "anthropic-beta", client_fields->v[i].value);
+}
+
+bool dialect_target_takes_fields(const struct dialect *client, const struct dialect *target,
+                                 const struct fields *client_fields)
+{
+    if (client != target || client_fields == NULL || !is_anthropic(target))
+        return false;
+    return fields_has(client_fields, "anthropic-beta") || speaks_newer(client_fields);
 }
 
 void dialect_target_fields(const struct dialect *client, const struct dialect *target,
@@ -88,6 +103,9 @@ static const char *const anthropic_ids[] = {"request-id", "x-request-id", "cf-ra
 bool dialect_field_goes_down(const struct dialect *client, const struct dialect *target, struct bytes name)
 {
     static const char *const request_ids[] = {"request-id", "x-request-id", NULL};
+    bool may_be_ours = name.n > 10 || (name.n == 10 && (name.p[0] | 0x20) == 'r'); /* no shorter name goes down */
+    if (!may_be_ours)
+        return false;
     if (is_one_of(name, request_ids))
         return true;
     if (client != target)

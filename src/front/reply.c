@@ -5,27 +5,29 @@
 #include "dialect/error.h"
 #include "front/visit.h"
 
+enum { FIELDS_BYTES = 500 /* what ours come to, usually */ };
+
 static void put_cstr(struct buf *out, const char *name, const char *value)
 {
     if (value != NULL && value[0] != '\0')
         head_put_field(out, name, bytes_of(value));
 }
 
+/* Trail and cost need no check for control characters: they are made of names, words and encoded text. */
 static void put_record(struct buf *out, const struct request_record *rec, bool with_cost)
 {
-    struct buf text = {0};
     if (rec->n_attempts > 0) {
-        trail_text(rec, &text);
-        head_put_field(out, "x-ringmain-trail", buf_bytes(&text));
+        buf_puts(out, "x-ringmain-trail: ");
+        trail_text(rec, out);
+        buf_puts(out, "\r\n");
     }
     head_put_field_u64(out, "x-ringmain-attempts", rec->n_started);
     put_cstr(out, "x-ringmain-adjusted", rec->adjusted);
     if (with_cost && rec->n_started > 0 && rec->cost_nusd != NUSD_UNKNOWN) {
-        buf_clear(&text);
-        text_usd(&text, rec->cost_nusd);
-        head_put_field(out, "x-ringmain-cost-usd", buf_bytes(&text));
+        buf_puts(out, "x-ringmain-cost-usd: ");
+        text_usd(out, rec->cost_nusd);
+        buf_puts(out, "\r\n");
     }
-    buf_fini(&text);
 }
 
 void reply_put_fields(struct buf *out, const struct reply_facts *f)
@@ -41,9 +43,9 @@ void reply_head_of_stream(struct client_call *c, const struct reply_facts *f, st
 {
     struct buf fields = {0};
     RM_ASSERT(!c->head_sent);
-    head_put_field(&fields, "content-type", BYTES("text/event-stream; charset=utf-8"));
-    head_put_field(&fields, "cache-control", BYTES("no-cache"));
-    head_put_field(&fields, "x-accel-buffering", BYTES("no"));
+    (void)buf_reserve(&fields, FIELDS_BYTES + further.n);
+    buf_puts(&fields, "content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\n"
+                      "x-accel-buffering: no\r\n");
     reply_put_fields(&fields, f);
     buf_put(&fields, further);
     inbound_head(c->inbound, 200, INBOUND_STREAM, 0, buf_bytes(&fields));
@@ -56,7 +58,8 @@ void reply_whole(struct client_call *c, unsigned status, const struct reply_fact
 {
     struct buf fields = {0};
     RM_ASSERT(!c->head_sent);
-    head_put_field(&fields, "content-type", BYTES("application/json"));
+    (void)buf_reserve(&fields, FIELDS_BYTES + further.n);
+    buf_puts(&fields, "content-type: application/json\r\n");
     reply_put_fields(&fields, f);
     buf_put(&fields, further);
     inbound_head(c->inbound, status, INBOUND_LENGTH, body.n, buf_bytes(&fields));

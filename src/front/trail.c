@@ -47,16 +47,15 @@ static void put_entry(struct buf *out, const struct attempt_record *a)
 
 void trail_text(const struct request_record *rec, struct buf *out)
 {
-    struct buf entry = {0};
     size_t from = out->n;
     for (uint16_t i = 0; i < rec->n_attempts; i++) {
-        buf_clear(&entry);
-        put_entry(&entry, &rec->attempts[i]);
-        if (out->n - from + entry.n + 2 > TRAIL_BYTES_MAX)
-            break;
-        if (out->n > from)
+        size_t before = out->n;
+        if (before > from)
             buf_puts(out, ", ");
-        buf_put(out, buf_bytes(&entry));
+        put_entry(out, &rec->attempts[i]);
+        if (out->n - from > TRAIL_BYTES_MAX) {
+            buf_cut(out, before);
+            break;
+        }
     }
-    buf_fini(&entry);
 }

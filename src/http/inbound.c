@@ -9,6 +9,8 @@
 #include "base/mem.h"
 #include "http/server_conn.h"
 
+enum { OUR_LINES_BYTES = 200 /* of a head, usually: status, date, framing, connection */ };
+
 static struct server_conn *conn_of(struct inbound *in)
 {
     return in->conn;
@@ -130,6 +132,7 @@ void inbound_head(struct inbound *in, unsigned status, enum inbound_body kind, u
     if (c->is_broken)
         return;
     c->must_close = c->must_close || conn_must_close(c);
+    (void)buf_reserve(&c->out, OUR_LINES_BYTES + fields.n);
     head_put_status(&c->out, status);
     head_put_field(&c->out, "date", conn_date(c));
     put_framing(c, status, kind, length);

@@ -2,14 +2,16 @@
 
 #include "dialect/dialect.h"
 #include "net/tls.h"
+#include "upstream/request.h"
 
 #include <stdio.h>
 
-static void release_tls(struct config *c)
+static void release_made(struct config *c)
 {
     for (size_t i = 0; i < c->n_providers; i++) {
         tls_context_unref(c->providers[i].tls);
-        c->providers[i].tls = NULL;
+        request_mould_free(c->providers[i].mould);
+        c->providers[i].tls = c->providers[i].mould = NULL;
     }
 }
 
@@ -51,20 +53,21 @@ enum err snapshot_prepare(struct config *c, struct registry *registry, char *mes
     const char *why = "";
     fill_vendors(c);
     for (size_t i = 0; i < c->n_providers; i++) {
+        c->providers[i].mould = request_mould_new(&c->providers[i]);
         enum err e = fill_tls(c, i, &why);
         if (e != ERR_OK) {
             snprintf(message, message_cap, "provider %s: %s: %s", c->providers[i].name,
                      c->providers[i].ca_file ? c->providers[i].ca_file : "system certificates", why);
-            release_tls(c);
+            release_made(c);
             return e;
         }
     }
     enum err e = plan_bind(registry, c);
     if (e != ERR_OK) {
         snprintf(message, message_cap, "more targets than this process can follow (%d)", REGISTRY_TARGETS_MAX);
-        release_tls(c);
+        release_made(c);
         return e;
     }
-    c->on_free = release_tls;
+    c->on_free = release_made;
     return ERR_OK;
 }
