@@ -7,9 +7,12 @@ import json
 import os
 import pathlib
 import re
+import select
+import signal
 import socket
 import sys
 import threading
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
 from harness import (BINARY, LAST, SSE_HEAD, Gateway, Provider, Reply, chunk, http, openai_chunk, openai_events,  # noqa: E402,F401
@@ -73,6 +76,81 @@ def run_calls(gateway, n, request):
             s.sendall(request)
             r = read_response(s)
             assert r.status == 200 and r.is_whole, (r.status, r.body)
+
+
+# ---------------------------------------------------------------- many calls at once
+
+class Crowd:
+    """Clients and their provider, in rounds: all requests are there before the gateway looks, and so are all answers. That
+    is a gateway with more to do than it has time for, whatever the machine does: it is stopped meanwhile."""
+
+    def __init__(self, n):
+        self.n = n
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        self.port = self.listener.getsockname()[1]
+        self.upstream = {}
+
+    @contextlib.contextmanager
+    def stopped(self, gateway):
+        os.kill(gateway.proc.pid, signal.SIGSTOP)
+        wait_for(lambda: process_state(gateway.proc.pid) in "Tt", 10, "the gateway to stop")
+        try:
+            yield
+        finally:
+            os.kill(gateway.proc.pid, signal.SIGCONT)
+
+    def run(self, gateway, rounds, request, answer):
+        """`rounds` rounds of n calls each, on kept connections."""
+        clients = [gateway.connect() for _ in range(self.n)]
+        for _ in range(rounds):
+            with self.stopped(gateway):
+                for c in clients:
+                    c.sendall(request)
+            asked = self.whole_requests()
+            with self.stopped(gateway):
+                for u in asked:
+                    u.sendall(answer)
+            for c in clients:
+                r = read_response(c)
+                assert r.status == 200 and r.is_whole, (r.status, r.body)
+        for c in clients:
+            c.close()
+
+    def whole_requests(self):
+        """The provider's connections with a whole request each, as soon as there are n."""
+        found, deadline = [], time.monotonic() + 60
+        while len(found) < self.n:
+            assert time.monotonic() < deadline, f"{len(found)} of {self.n} requests have come"
+            ready, _, _ = select.select([self.listener, *self.upstream], [], [], 1)
+            for s in ready:
+                if s is self.listener:
+                    c, _ = s.accept()
+                    c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    self.upstream[c] = b""
+                    continue
+                got = s.recv(65536)
+                if not got:
+                    del self.upstream[s]
+                    s.close()
+                    continue
+                self.upstream[s] += got
+                if is_whole_request(self.upstream[s]):
+                    self.upstream[s] = b""
+                    found.append(s)
+        return found
+
+    def close(self):
+        for s in (self.listener, *self.upstream):
+            s.close()
+
+
+def is_whole_request(got):
+    head, end, body = got.partition(b"\r\n\r\n")
+    return bool(end) and len(body) == int(re.search(rb"(?i)content-length: *(\d+)", head).group(1))
+
+
+def process_state(pid):
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 # ---------------------------------------------------------------- streams that the test drives

@@ -2,7 +2,7 @@
 be gates: 5 to 15 % above what was measured. Each prints its figure; lower the gate when the figure has become smaller."""
 import pytest
 
-from counting import (Gateway, Provider, Stepper, config, conversation_bytes, end_stream, instructions, loop_of, open_stream, openai_events, request_bytes,
+from counting import (Crowd, Gateway, Provider, Stepper, config, conversation_bytes, end_stream, instructions, loop_of, open_stream, openai_events, request_bytes,
                       run_calls, run_stream, stream, system_calls, together, wait_for, whole_answer)
 
 GATE = {
@@ -13,6 +13,7 @@ GATE = {
     "call_collected": 222_000,  # 210,800: of 50 events nearly all are known by their form
     "chunk": 2_400,             # 2,290
     "call_syscalls": 6.5,       # 6: two waits, two reads, two writes; busy loops share the waits
+    "crowd_syscalls": 4.4,      # 64 calls in hand at once: two reads, two writes, a share of the waits
     "chunk_syscalls": 3.3,      # 3: a wait, a read, a write
     "stream_kb": 28,            # 24.6
 }
@@ -110,6 +111,18 @@ def test_system_calls_of_a_call(tmp_path, provider):
     told(f"a call, the loop's system calls {each}", all=total)
     assert total <= GATE["call_syscalls"]
     assert not {"epoll_ctl", "clock_gettime", "futex", "mmap", "munmap", "madvise"} & set(each)
+
+
+def test_system_calls_of_a_call_among_64(tmp_path):
+    crowd = Crowd(64)
+    try:
+        few = system_calls(tmp_path / "few", lambda g: crowd.run(g, 2, request_bytes(2000), whole_answer().parts[0]), crowd.port)
+        many = system_calls(tmp_path / "many", lambda g: crowd.run(g, 12, request_bytes(2000), whole_answer().parts[0]), crowd.port)
+    finally:
+        crowd.close()
+    total, each = calls_grown(few, many, 10 * crowd.n)
+    told(f"a call among 64, the loop's system calls {each}", all=total)
+    assert total <= GATE["crowd_syscalls"]
 
 
 def test_system_calls_of_a_chunk(tmp_path, stepper):
