@@ -76,15 +76,14 @@ static double powers(double a, double m)
 
 /* Reuses are taken one by one at first, then in groups that double in size every four: what comes later matters less,
  * and a prefix may come a thousand times within the hour. */
-double cache_reuses(const struct outage *o, uint64_t age_us, uint64_t sure_us, struct rhythm rhythm, uint64_t ttl_us)
+double cache_reuses(const struct outage_span *away, struct rhythm rhythm, uint64_t ttl_us)
 {
     double gap = rhythm.gap_us > 1 ? rhythm.gap_us : 1, most = floor((double)ttl_us / gap);
     double sum = 0, alive = 1, group = 1, k = 1;
-    uint64_t known_us = age_us + sure_us;
     for (int i = 1; k <= most; i++) {
         double m = group < most - k + 1 ? group : most - k + 1;
         double middle = (k + (m - 1) / 2) * gap;
-        sum += alive * powers(rhythm.again, m) * outage_survival(o, known_us, age_us + (uint64_t)middle);
+        sum += alive * powers(rhythm.again, m) * outage_lasts(away, (uint64_t)middle);
         alive *= pow(rhythm.again, m);
         k += m;
         if (i % STEPS_PER_DOUBLING == 0)
@@ -129,12 +128,8 @@ static uint32_t warmth_of(const struct cache_memory *m, const struct call *call,
     return a > b ? a : b;
 }
 
-struct span { /* of an outage */
-    const struct outage *outage;
-    uint64_t age_us, sure_us;
-};
-
-static double reuses_of(const struct cache_memory *m, const struct call *call, struct span s, int64_t ttl_s)
+static double reuses_of(const struct cache_memory *m, const struct call *call, const struct outage_span *away,
+                        int64_t ttl_s)
 {
     struct prefix *x[2];
     double most = 0;
@@ -142,7 +137,7 @@ static double reuses_of(const struct cache_memory *m, const struct call *call, s
     for (int i = 0; i < 2; i++) {
         if (x[i] == NULL)
             continue;
-        double n = cache_reuses(s.outage, s.age_us, s.sure_us, prefixes_rhythm(m->prefixes, x[i]), ttl_us(ttl_s));
+        double n = cache_reuses(away, prefixes_rhythm(m->prefixes, x[i]), ttl_us(ttl_s));
         most = n > most ? n : most;
     }
     return most;
@@ -174,6 +169,14 @@ static bool is_away(enum outcome o)
     }
 }
 
+/* When the link's target may be asked again; 0 = now. */
+static uint64_t shut_until(const struct cache_ask *ask, const struct link_conf *l)
+{
+    if (ask->registry == NULL)
+        return 0;
+    return registry_until(ask->registry, l->target_id, l->provider->credential_id, ask->now_us);
+}
+
 /* The first link of the trail that is away, all of them noted; NULL = none. */
 static const struct link_conf *note_away(struct cache_memory *m, const struct cache_ask *ask)
 {
@@ -183,22 +186,20 @@ static const struct link_conf *note_away(struct cache_memory *m, const struct ca
         if (rec->n == ask->n || !is_away(rec->outcome) || rec->link >= ask->route->n_links)
             continue;
         const struct link_conf *l = &ask->route->links[rec->link];
-        outages_bad(&m->outages, l->target_id, ask->now_us);
+        if (rec->outcome == OUTCOME_SKIPPED_OPEN)
+            outages_shut(&m->outages, l->target_id, ask->now_us, shut_until(ask, l));
+        else
+            outages_bad(&m->outages, l->target_id, ask->now_us);
         if (first == NULL && l->target_id != ask->link->target_id)
             first = l;
     }
     return first;
 }
 
-static struct span span_of(const struct cache_memory *m, const struct cache_ask *ask, const struct link_conf *away)
+static struct outage_span span_of(const struct cache_memory *m, const struct cache_ask *ask,
+                                  const struct link_conf *away)
 {
-    struct span s = {.outage = outages_find(&m->outages, away->target_id)};
-    s.age_us = outage_age_us(s.outage, ask->now_us);
-    uint64_t until = ask->registry == NULL
-                         ? 0
-                         : registry_until(ask->registry, away->target_id, away->provider->credential_id, ask->now_us);
-    s.sure_us = until > ask->now_us ? until - ask->now_us : 0;
-    return s;
+    return outage_span(outages_find(&m->outages, away->target_id), ask->now_us, shut_until(ask, away));
 }
 
 /* "0.1", "0.27", "3.4", "120" */
@@ -212,11 +213,12 @@ static void put_number(char out[16], double v)
         snprintf(out, 16, "%.2g", v);
 }
 
-static void weigh(const struct cache_memory *m, const struct cache_ask *ask, struct span s, struct cache_verdict *v)
+static void weigh(const struct cache_memory *m, const struct cache_ask *ask, const struct outage_span *away,
+                  struct cache_verdict *v)
 {
     char expected[16], even[16];
     struct cache_rates r = cache_rates_of(ask->link, candidate_prompt_tokens(ask->call), ask->ttl_s);
-    v->expected = reuses_of(m, ask->call, s, ask->ttl_s);
+    v->expected = reuses_of(m, ask->call, away, ask->ttl_s);
     v->break_even = cache_break_even(r);
     v->is_withheld = v->expected <= v->break_even && v->break_even > 0;
     put_number(expected, v->expected);
@@ -228,7 +230,7 @@ static void weigh(const struct cache_memory *m, const struct cache_ask *ask, str
                  v->is_withheld ? "withheld" : "pays", expected, even);
 }
 
-static void judge_standby(const struct cache_memory *m, const struct cache_ask *ask, struct span s,
+static void judge_standby(const struct cache_memory *m, const struct cache_ask *ask, const struct outage_span *away,
                           struct cache_verdict *v)
 {
     const struct cache_conf *conf = &ask->route->cache;
@@ -242,12 +244,13 @@ static void judge_standby(const struct cache_memory *m, const struct cache_ask *
         snprintf(v->words, sizeof v->words, "cache write: standby always");
         return;
     case STANDBY_SUSTAINED:
-        v->is_withheld = s.age_us < need_us;
+        v->is_withheld = away->age_us < need_us;
         snprintf(v->words, sizeof v->words, "cache write%s: away for %llu ms, sustained after %u",
-                 v->is_withheld ? " withheld" : "", (unsigned long long)(s.age_us / 1000), conf->sustained_after_ms);
+                 v->is_withheld ? " withheld" : "", (unsigned long long)(away->age_us / 1000),
+                 conf->sustained_after_ms);
         return;
     case STANDBY_EXPECTED_VALUE:
-        weigh(m, ask, s, v);
+        weigh(m, ask, away, v);
         return;
     }
     RM_UNREACHABLE();
@@ -276,7 +279,8 @@ struct cache_verdict cache_judge(struct cache_memory *m, const struct cache_ask 
         v.is_withheld = true;
         snprintf(v.words, sizeof v.words, "cache write withheld: a hedge");
     } else {
-        judge_standby(m, ask, away != NULL ? span_of(m, ask, away) : (struct span){0}, &v);
+        struct outage_span span = away != NULL ? span_of(m, ask, away) : (struct outage_span){0};
+        judge_standby(m, ask, &span, &v);
     }
     return v;
 }
@@ -375,7 +379,7 @@ static double gain(const struct cache_memory *m, const struct cache_return_ask *
     double n = (double)candidate_prompt_tokens(ask->call), n_out = output_of(m, ask->call);
     n = n > there->n_warm ? n : there->n_warm;
     n = n > home->n_warm ? n : home->n_warm;
-    double n_more = reuses_of(m, ask->call, (struct span){.sure_us = ttl_us(ask->ttl_s)}, ask->ttl_s);
+    double n_more = reuses_of(m, ask->call, &(struct outage_span){.sure_us = ttl_us(ask->ttl_s)}, ask->ttl_s);
     double stay = (1 + n_more) * cost_of(&there->tier, &there->rates, n, there->n_warm, n_out, false);
     double back = cost_of(&home->tier, &home->rates, n, home->n_warm, n_out, true) +
                   n_more * cost_of(&home->tier, &home->rates, n, n, n_out, false);

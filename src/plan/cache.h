@@ -31,11 +31,10 @@ struct cache_rates cache_rates_of(const struct link_conf *link, int64_t n_prompt
 /* The expected reuses above which a write pays: (write - 1) / (1 - read). Below 0 never happens: a free write is 0;
  * where reads save nothing it is infinite. */
 double cache_break_even(struct cache_rates r);
-/* Expected reuses of a prefix that has just arrived, as long as the outage `o` lasts (age_us so far) and at most within
- * ttl_us: the sum over k = 1, 2, ... of again^k P(the outage lasts until k * gap from now). sure_us: so long from now
- * it lasts for certain, for the target is not tried before. o NULL and age_us 0 with sure_us >= ttl_us: without an
+/* Expected reuses of a prefix that has just arrived, as long as its target is away and at most within ttl_us: the sum
+ * over k = 1, 2, ... of again^k P(it is still away k * gap from now). A span that is sure for ttl_us: without an
  * outage. */
-double cache_reuses(const struct outage *o, uint64_t age_us, uint64_t sure_us, struct rhythm rhythm, uint64_t ttl_us);
+double cache_reuses(const struct outage_span *away, struct rhythm rhythm, uint64_t ttl_us);
 
 /* ---- a request ---- */
 

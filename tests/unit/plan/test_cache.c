@@ -1,5 +1,5 @@
-/* The numbers here are computed by hand from the rule in plan/cache.c and the law in plan/outage.c:
- * (1 + 10)^-1.4 = 0.034838, (1 + 20)^-1.4 = 0.014089, (1 + 30)^-1.4 = 0.008168. */
+/* The numbers here are computed by hand from the rule in plan/cache.c and the law in plan/outage.c,
+ * 0.994 exp(-(x / 10)^4) + 0.006 (1 + x / 120)^-0.5: 0.371437 for 10 s, 0.005555 for 20 s, 0.005367 for 30 s. */
 #include "unit.h"
 
 #include "plan/cache.h"
@@ -84,15 +84,20 @@ static void test_rates(void **state)
 static void test_survival(void **state)
 {
     struct outages o = {0};
-    assert_near(outage_survival(NULL, 0, 10 * S), 0.034838);
-    assert_near(outage_survival(NULL, 10 * S, 20 * S), 0.014089 / 0.034838);
+    assert_near(outage_survival(NULL, 0, 10 * S), 0.371437);
+    assert_near(outage_survival(NULL, 10 * S, 20 * S), 0.005555 / 0.371437);
     assert_near(outage_survival(NULL, 10 * S, 10 * S), 1);
     outages_remember(&o, 3, 15 * S, S);
     outages_remember(&o, 3, 100 * S, S);
     const struct outage *out = outages_find(&o, 3);
-    assert_near(outage_survival(out, 0, 10 * S), (2 + 3 * 0.034838) / 5);
-    assert_near(outage_survival(out, 0, 20 * S), (1 + 3 * 0.014089) / 5);
-    assert_near(outage_survival(out, 200 * S, 401 * S), pow(402.0 / 201.0, -1.4)); /* longer than any */
+    assert_near(outage_survival(out, 0, 10 * S), (2 + 3 * 0.371437) / 5);
+    assert_near(outage_survival(out, 0, 20 * S), (1 + 3 * 0.005555) / 5);
+    assert_near(outage_survival(out, 200 * S, 401 * S), pow(521.0 / 320.0, -0.5)); /* longer than any */
+}
+
+static struct outage_span span_at(const struct outages *o, uint64_t now_us)
+{
+    return outage_span(outages_find(o, 3), now_us, 0);
 }
 
 static void test_outages(void **state)
@@ -104,17 +109,45 @@ static void test_outages(void **state)
     outages_bad(&o, 3, 10 * S);
     outages_bad(&o, 3, 15 * S);
     const struct outage *out = outages_find(&o, 3);
-    assert_int_equal(outage_age_us(out, 16 * S), 6 * S);
+    assert_int_equal(span_at(&o, 16 * S).age_us, 6 * S);
+    assert_int_equal(span_at(&o, 16 * S).known_us, 5 * S);
     outages_good(&o, 3, 20 * S);
-    assert_int_equal(outage_age_us(out, 21 * S), 0);
+    assert_int_equal(span_at(&o, 21 * S).age_us, 0);
+    assert_int_equal(span_at(&o, 21 * S).known_us, 0);
     outages_bad(&o, 3, 21 * S); /* it had not recovered */
-    assert_int_equal(outage_age_us(out, 22 * S), 12 * S);
+    assert_int_equal(span_at(&o, 22 * S).age_us, 12 * S);
     assert_int_equal(out->n_past, 0);
     outages_good(&o, 3, 25 * S);
     outages_bad(&o, 3, 90 * S);
     assert_int_equal(out->n_past, 1);
     assert_int_equal(out->past_ms[0], 15000);
-    assert_int_equal(outage_age_us(out, 90 * S), 0);
+    assert_int_equal(span_at(&o, 90 * S).age_us, 0);
+}
+
+/* A target that nobody asks tells nothing; that it is closed anew tells that somebody asked, here or on another core.
+ */
+static void test_what_is_closed_tells_nothing(void **state)
+{
+    struct outages o = {0};
+    outages_bad(&o, 3, 100 * S);
+    outages_shut(&o, 3, 101 * S, 106 * S);
+    outages_shut(&o, 3, 105 * S, 106 * S);
+    struct outage_span s = outage_span(outages_find(&o, 3), 105 * S, 106 * S);
+    assert_true(s.age_us == 5 * S && s.known_us == 0 && s.sure_us == S);
+    assert_near(outage_lasts(&s, S), 1);            /* it is not asked before */
+    assert_near(outage_lasts(&s, 5 * S), 0.371437); /* 10 s in all */
+    outages_shut(&o, 3, 108 * S, 116 * S);          /* it was asked at 106 s, and failed */
+    s = outage_span(outages_find(&o, 3), 110 * S, 116 * S);
+    assert_true(s.age_us == 10 * S && s.known_us == 6 * S && s.sure_us == 6 * S);
+    outages_shut(&o, 3, 111 * S, 130 * S); /* longer, but before anybody could ask: it said so itself */
+    assert_int_equal(span_at(&o, 111 * S).known_us, 6 * S);
+    outages_shut(&o, 3, 112 * S, 0); /* under trial: nothing new */
+    outages_bad(&o, 3, 131 * S);
+    assert_int_equal(span_at(&o, 132 * S).known_us, 31 * S);
+    outages_good(&o, 3, 140 * S);
+    outages_shut(&o, 3, 300 * S, 305 * S); /* another one, which other cores saw begin */
+    s = span_at(&o, 301 * S);
+    assert_true(s.age_us == S && s.known_us == 0);
 }
 
 static void test_outages_are_bounded(void **state)
@@ -135,20 +168,21 @@ static void test_reuses(void **state)
 {
     struct rhythm sure = {.gap_us = 10.0 * S, .again = 1}, half = {.gap_us = 10.0 * S, .again = 0.5};
     struct outages o = {0};
-    assert_near(cache_reuses(NULL, 0, 0, sure, 30 * S), 0.034838 + 0.014089 + 0.008168);
-    assert_near(cache_reuses(NULL, 0, 0, sure, 9 * S), 0); /* it comes too late for the cache */
-    assert_near(cache_reuses(NULL, 0, 0, half, 30 * S), 0.034838 / 2 + 0.014089 / 4 + 0.008168 / 8);
-    /* closed until 20 s from now: two reuses are certain */
-    assert_near(cache_reuses(NULL, 0, 20 * S, sure, 30 * S), 2 + 0.008168 / 0.014089);
+    struct outage_span none = {0}, shut = {.sure_us = 20 * S}, hour = {.sure_us = 3600 * S};
+    assert_near(cache_reuses(&none, sure, 30 * S), 0.371437 + 0.005555 + 0.005367);
+    assert_near(cache_reuses(&none, sure, 9 * S), 0); /* it comes too late for the cache */
+    assert_near(cache_reuses(&none, half, 30 * S), 0.371437 / 2 + 0.005555 / 4 + 0.005367 / 8);
+    assert_near(cache_reuses(&shut, sure, 30 * S), 2 + 0.005367); /* closed until 20 s from now */
     outages_remember(&o, 3, 15 * S, S);
     outages_remember(&o, 3, 100 * S, S);
-    assert_near(cache_reuses(outages_find(&o, 3), 0, 0, sure, 30 * S),
-                (2 + 3 * 0.034838) / 5 + (1 + 3 * 0.014089) / 5 + (1 + 3 * 0.008168) / 5);
+    struct outage_span known = {.outage = outages_find(&o, 3)};
+    assert_near(cache_reuses(&known, sure, 30 * S),
+                (2 + 3 * 0.371437) / 5 + (1 + 3 * 0.005555) / 5 + (1 + 3 * 0.005367) / 5);
     /* without an outage: a + a^2 + … + a^30, in groups of one, two, four … */
     struct rhythm often = {.gap_us = 10.0 * S, .again = 0.9};
-    assert_near(cache_reuses(NULL, 0, 300 * S, often, 300 * S), 0.9 * (1 - pow(0.9, 30)) / 0.1);
+    assert_near(cache_reuses(&hour, often, 300 * S), 0.9 * (1 - pow(0.9, 30)) / 0.1);
     struct rhythm storm = {.gap_us = 0, .again = 1};
-    assert_true(cache_reuses(NULL, 0, 3600 * S, storm, 3600 * S) >= 1e9); /* and ends at once */
+    assert_true(cache_reuses(&hour, storm, 3600 * S) >= 1e9); /* and ends at once */
 }
 
 static void test_rhythm(void **state)
@@ -186,23 +220,20 @@ static void test_table_is_bounded(void **state)
     prefixes_free(p);
 }
 
-/* First seen at its failover: comes again by 1/3, then 1/9 …, every 60 s. */
+/* First seen at its failover: comes again by 1/3, then 1/9 …, every 60 s. After 14 s in all such an outage lasts
+ * with 0.1747, 0.1527 … for so long: 0.05824 + 0.01697 + 0.00509 + 0.00155 + 0.00048. */
 static void test_expected_value(void **state)
 {
     outages_bad(&memory->outages, 3, S);
-    cache_see(memory, &(struct call){.prefix_hash = 77}, 300, 36 * S);
-    struct cache_verdict v = judged(36 * S);
+    cache_see(memory, &(struct call){.prefix_hash = 77}, 300, 15 * S);
+    struct cache_verdict v = judged(15 * S);
     assert_true(v.is_failover && v.is_withheld);
-    double want = 0, share = 1.0 / 3;
-    for (int k = 1; k <= 5; k++)
-        want += pow(share, k) * pow(36.0 / (36 + 60 * k), 1.4);
-    assert_near(want, 0.1027);
-    assert_near(v.expected, want);
+    assert_near(v.expected, 0.082327);
     assert_near(v.break_even, 0.277778);
-    assert_string_equal(v.words, "cache write withheld: 0.1 expected reuses, break-even 0.28");
-    v = judged(601 * S); /* the same after ten minutes: 0.2917 + 0.0861 + 0.0257 + 0.0077 + 0.0023 */
+    assert_string_equal(v.words, "cache write withheld: 0.082 expected reuses, break-even 0.28");
+    v = judged(601 * S);
     assert_true(v.is_failover && !v.is_withheld);
-    assert_string_equal(v.words, "cache write pays: 0.41 expected reuses, break-even 0.28");
+    assert_string_equal(v.words, "cache write pays: 0.47 expected reuses, break-even 0.28");
 }
 
 static void test_a_busy_prefix_is_written_at_once(void **state)
@@ -216,9 +247,9 @@ static void test_a_busy_prefix_is_written_at_once(void **state)
 static void test_an_hour_costs_more(void **state)
 {
     for (uint64_t i = 0; i < 4; i++)
-        cache_see(memory, &call, 3600, (100 + i) * S);
+        cache_see(memory, &call, 3600, (100 + 9 * i) * S);
     struct cache_ask ask = {
-        .call = &call, .route = &route, .link = &links[1], .trail = &trail, .n = 2, .now_us = 103 * S};
+        .call = &call, .route = &route, .link = &links[1], .trail = &trail, .n = 2, .now_us = 127 * S};
     ask.ttl_s = 300;
     assert_false(cache_judge(memory, &ask).is_withheld);
     ask.ttl_s = 3600;
@@ -378,6 +409,7 @@ int main(void)
                                        TEST(test_rates),
                                        TEST(test_survival),
                                        TEST(test_outages),
+                                       TEST(test_what_is_closed_tells_nothing),
                                        TEST(test_outages_are_bounded),
                                        TEST(test_reuses),
                                        TEST(test_rhythm),
