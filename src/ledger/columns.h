@@ -4,6 +4,7 @@
 #define RM_LEDGER_COLUMNS_H
 
 #include "base/arena.h"
+#include "ledger/names.h"
 #include "model/record.h"
 
 #include <sqlite3.h>
@@ -26,14 +27,31 @@ enum { REQUEST_N_COLUMNS = 23, ATTEMPT_N_COLUMNS = 26 };
 /* flags */
 enum { ATTEMPT_FLAG_IN_STREAM = 1, ATTEMPT_FLAG_STARTED = 2, ATTEMPT_FLAG_SERVED = 4 };
 
-/* Binds a name: as its integer or as text. `arg` is the caller's. */
-typedef void bind_name_fn(sqlite3_stmt *s, int at, const char *text, void *arg);
+/* What the parameters of a prepared statement hold: the same again is not bound again, and most of a row is as the one
+ * before it. The zero value is right for a fresh statement. Nobody else binds to it. */
+enum { BINDINGS_MAX = 80 };
+struct binding {
+    enum { BOUND_NULL, BOUND_INT, BOUND_TEXT } kind;
+    int64_t v;        /* of an integer */
+    const char *name; /* whose integer it is; NULL = of no name */
+};
+struct bindings {
+    sqlite3_stmt *s;
+    struct binding at[BINDINGS_MAX + 1]; /* by parameter, from 1 */
+};
+/* All NULL again: when the texts of names are about to go. */
+void bindings_clear(struct bindings *b);
+
+/* A name as it is interned; NULL = it is not, and goes in as text. `arg` is the caller's. */
+typedef const struct name *intern_fn(const char *text, void *arg);
 /* Resolves a name column into the arena; NULL column -> NULL. */
 typedef const char *read_name_fn(sqlite3_stmt *s, int at, struct arena *arena, void *arg);
 
-/* Parameters from `at` on (1-based) are bound. Texts must outlive the step. */
-void columns_bind_request(sqlite3_stmt *s, int at, const struct request_record *r, bind_name_fn *name, void *arg);
-void columns_bind_attempt(sqlite3_stmt *s, int at, const struct attempt_record *a, bind_name_fn *name, void *arg);
+/* Parameters from `at` on (1-based) are bound. Texts must outlive the step; names, as interned, the bindings. */
+void columns_bind_int(struct bindings *b, int at, int64_t v);
+void columns_bind_null(struct bindings *b, int at, int n);
+void columns_bind_request(struct bindings *b, int at, const struct request_record *r, intern_fn *intern, void *arg);
+void columns_bind_attempt(struct bindings *b, int at, const struct attempt_record *a, intern_fn *intern, void *arg);
 /* Columns from `at` on (0-based) are read. id and attempts are not touched. */
 void columns_read_request(sqlite3_stmt *s, int at, struct arena *arena, read_name_fn *name, void *arg,
                           struct request_record *r);

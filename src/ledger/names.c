@@ -32,9 +32,10 @@ static size_t slot_of(const struct names *t, struct bytes text)
     return i;
 }
 
-int64_t names_find(const struct names *t, struct bytes text)
+const struct name *names_find(const struct names *t, struct bytes text)
 {
-    return t->slots[slot_of(t, text)].id;
+    const struct name *s = &t->slots[slot_of(t, text)];
+    return s->text != NULL ? s : NULL;
 }
 
 bool names_put(struct names *t, struct bytes text, int64_t id)

@@ -9,7 +9,7 @@
 enum { NAMES_MAX = 4096 };
 
 struct name {
-    char *text;
+    char *text; /* NUL-terminated */
     int64_t id;
 };
 struct names {
@@ -21,8 +21,8 @@ struct names {
 struct names *names_new(void);
 void names_free(struct names *t);
 void names_clear(struct names *t);
-/* The id; 0 = not known. */
-int64_t names_find(const struct names *t, struct bytes text);
+/* NULL = not known. What is found stays until names_clear. */
+const struct name *names_find(const struct names *t, struct bytes text);
 /* False when the table is full. The text is copied. */
 bool names_put(struct names *t, struct bytes text, int64_t id);
 

@@ -19,7 +19,8 @@ enum { WRITE_WAIT_MS = 20 };
 
 struct store {
     sqlite3 *db;
-    sqlite3_stmt *begin, *commit, *request, *attempt, *name, *data_version;
+    sqlite3_stmt *begin, *commit, *name, *data_version;
+    struct bindings request, attempt;
     struct names *names;
     int64_t run_id;       /* of store_start_run */
     int64_t seen_version; /* data_version at which `names` was right */
@@ -56,11 +57,11 @@ static bool prepare_all(struct store *s)
            prepare(s,
                    "INSERT OR IGNORE INTO request (id, " REQUEST_COLUMNS ", " SERVED_COLUMNS ") VALUES (?," MARKS_23
                    "," MARKS_26 ")",
-                   &s->request) &&
+                   &s->request.s) &&
            prepare(s,
                    "INSERT OR IGNORE INTO attempt (request_id, started_ms, " ATTEMPT_COLUMNS ") VALUES (?,?," MARKS_26
                    ")",
-                   &s->attempt);
+                   &s->attempt.s);
 }
 
 enum err store_open(const char *path, struct store **out, char *message, size_t message_cap)
@@ -88,7 +89,7 @@ void store_close(struct store *s)
 {
     if (s == NULL)
         return;
-    sqlite3_stmt *all[] = {s->begin, s->commit, s->request, s->attempt, s->name, s->data_version};
+    sqlite3_stmt *all[] = {s->begin, s->commit, s->request.s, s->attempt.s, s->name, s->data_version};
     for (size_t i = 0; i < RM_COUNTOF(all); i++)
         sqlite3_finalize(all[i]);
     sqlite3_close(s->db);
@@ -99,6 +100,8 @@ void store_close(struct store *s)
 static enum err load_names(struct store *s)
 {
     sqlite3_stmt *q = NULL;
+    bindings_clear(&s->request);
+    bindings_clear(&s->attempt);
     names_clear(s->names);
     if (sqlite3_prepare_v2(s->db, "SELECT id, text FROM name ORDER BY id", -1, &q, NULL) != SQLITE_OK)
         return fail(s);
@@ -167,46 +170,47 @@ enum err store_start_run(struct store *s, unsigned *n_unclean)
     return e;
 }
 
-static void bind_name(sqlite3_stmt *stmt, int at, const char *text, void *arg)
+static const struct name *intern(const char *text, void *arg)
 {
     struct store *s = arg;
     struct bytes t = bytes_of(text);
-    int64_t id = names_find(s->names, t);
-    if (id == 0 && s->names->n < NAMES_MAX) {
-        id = s->names->last_id + 1;
-        sqlite3_bind_int64(s->name, 1, id);
-        sqlite3_bind_text(s->name, 2, text, -1, SQLITE_STATIC);
-        if (run(s, s->name) != ERR_OK)
-            s->failed = true;
-        else
-            names_put(s->names, t, id);
+    const struct name *known = names_find(s->names, t);
+    if (known != NULL || s->names->n >= NAMES_MAX)
+        return known;
+    int64_t id = s->names->last_id + 1;
+    sqlite3_bind_int64(s->name, 1, id);
+    sqlite3_bind_text(s->name, 2, text, -1, SQLITE_STATIC);
+    if (run(s, s->name) != ERR_OK) {
+        s->failed = true;
+        return NULL;
     }
-    if (id != 0)
-        sqlite3_bind_int64(stmt, at, id);
-    else
-        sqlite3_bind_text(stmt, at, text, -1, SQLITE_STATIC);
+    names_put(s->names, t, id);
+    return names_find(s->names, t);
 }
 
 static enum err put_attempt(struct store *s, const struct request_record *r, const struct attempt_record *a,
                             bool is_keepalive)
 {
-    sqlite3_bind_int64(s->attempt, 1, (int64_t)r->id);
+    struct bindings *b = &s->attempt;
+    columns_bind_int(b, 1, (int64_t)r->id);
     if (is_keepalive)
-        sqlite3_bind_int64(s->attempt, 2, r->started_wall_ms);
+        columns_bind_int(b, 2, r->started_wall_ms);
     else
-        sqlite3_bind_null(s->attempt, 2);
-    columns_bind_attempt(s->attempt, 3, a, bind_name, s);
-    return s->failed ? ERR_IO : run(s, s->attempt);
+        columns_bind_null(b, 2, 1);
+    columns_bind_attempt(b, 3, a, intern, s);
+    return s->failed ? ERR_IO : run(s, b->s);
 }
 
 static enum err put_request(struct store *s, const struct request_record *r, const struct attempt_record *served)
 {
-    sqlite3_clear_bindings(s->request);
-    sqlite3_bind_int64(s->request, 1, (int64_t)r->id);
-    columns_bind_request(s->request, 2, r, bind_name, s);
+    struct bindings *b = &s->request;
+    columns_bind_int(b, 1, (int64_t)r->id);
+    columns_bind_request(b, 2, r, intern, s);
     if (served != NULL)
-        columns_bind_attempt(s->request, 2 + REQUEST_N_COLUMNS, served, bind_name, s);
-    return s->failed ? ERR_IO : run(s, s->request);
+        columns_bind_attempt(b, 2 + REQUEST_N_COLUMNS, served, intern, s);
+    else
+        columns_bind_null(b, 2 + REQUEST_N_COLUMNS, ATTEMPT_N_COLUMNS);
+    return s->failed ? ERR_IO : run(s, b->s);
 }
 
 enum err store_put(struct store *s, const struct packed *p)

@@ -9,7 +9,7 @@ GATE = {
     "call_whole": 101_500,      # user instructions of the loop: measured 96,700
     "call_large": 195_000,      # 185,400: scan 35,000, the prefix's hash 44,000
     "call_conversation": 457_000,  # 435,100: scan 240,000, the prefix's hash 44,000, the walk through 66 messages 60,000
-    "call_others": 43_000,      # of the ledger's and the other threads: 37,100, most of it SQLite
+    "call_others": 20_000,      # of the threads beside it: ledger 12,300 (9,300 of them SQLite's own for a row), access log 4,400
     "call_collected": 222_000,  # 210,800: of 50 events nearly all are known by their form
     "chunk": 2_400,             # 2,290
     "call_syscalls": 6.5,       # 6: two waits, two reads, two writes; busy loops share the waits

@@ -42,6 +42,22 @@ static struct packed packed_of(const struct request_record *rec, struct arena *a
     return p;
 }
 
+static struct request_record *nth_record(struct fixture *f, uint64_t i)
+{
+    struct request_record *r = record_fixture(f, i + 1);
+    r->key = i % 3 == 0 ? "" : i % 3 == 1 ? "team" : "other";
+    r->model = i % 4 == 0 ? NULL : i % 4 == 1 ? "team" : "claude-x";
+    r->max_tokens = i % 2 == 0 ? -1 : 256;
+    r->cost_nusd = i % 5 == 0 ? NUSD_UNKNOWN : i % 5 == 1 ? 0 : (int64_t)i;
+    r->adjusted = i % 7 < 3 ? "" : i % 7 < 5 ? "max_tokens=256" : "stop";
+    f->attempts[1].is_served = i % 6 < 4;
+    f->attempts[1].price_version = i % 6 == 2 ? NULL : "2026-11-01";
+    f->attempts[1].retry_after_ms = i % 6 == 3 ? 5 : -1;
+    f->attempts[2].decision[0] = i % 2 == 0 ? '\0' : 'x';
+    r->n_attempts = (uint16_t)(i % 8 == 7 ? 0 : 3);
+    return r;
+}
+
 static uint64_t n_written(struct ledger *l)
 {
     struct ledger_stats s;
@@ -65,6 +81,27 @@ static void round_trip(void **state)
     assert_true(ledger_put(ledger_ring(l, 0), rec));
     ledger_close(l);
     assert_reads_back(f.db, rec);
+    fixture_fini(&f);
+}
+
+/* A row is written over what the one before it left bound: each member changes alone, goes away, and comes back. */
+static void rows_after_each_other(void **state)
+{
+    struct fixture f;
+    fixture_init(&f);
+    enum { N = 40 };
+    for (int way = 0; way < 2; way++) { /* in one batch, and each in its own */
+        struct ledger *l = ledger_fixture(f.db, "off", 100);
+        for (uint64_t i = 0; i < N; i++) {
+            uint64_t before = n_written(l);
+            assert_true(ledger_put(ledger_ring(l, 0), nth_record(&f, 1000 * (uint64_t)way + i)));
+            if (way == 1)
+                WAIT_FOR(n_written(l) > before);
+        }
+        ledger_close(l);
+        for (uint64_t i = 0; i < N; i++)
+            assert_reads_back(f.db, nth_record(&f, 1000 * (uint64_t)way + i));
+    }
     fixture_fini(&f);
 }
 
@@ -563,6 +600,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trip),
+        cmocka_unit_test(rows_after_each_other),
         cmocka_unit_test(none_is_null),
         cmocka_unit_test(names_are_data),
         cmocka_unit_test(visible_while_writing),

@@ -92,9 +92,9 @@ static void names_are_bounded(void **state)
         snprintf(text, sizeof text, "name-%d", i);
         assert_int_equal(names_put(t, bytes_of(text), i), i <= NAMES_MAX);
     }
-    assert_int_equal(names_find(t, BYTES("name-1")), 1);
-    assert_int_equal(names_find(t, BYTES("name-4096")), 4096);
-    assert_int_equal(names_find(t, BYTES("name-4097")), 0);
+    assert_int_equal(names_find(t, BYTES("name-1"))->id, 1);
+    assert_int_equal(names_find(t, BYTES("name-4096"))->id, 4096);
+    assert_null(names_find(t, BYTES("name-4097")));
     assert_int_equal(t->last_id, NAMES_MAX + 10);
     names_free(t);
 }
