@@ -114,9 +114,10 @@ static void put_details(struct buf *b, const struct reconcile_row *r)
         buf_printf(b, "            %lld attempts had no known price: ledger reprice\n", (long long)r->ours.n_unpriced);
 }
 
-static void print_text(const struct reconcile *r)
+static void print_text(const struct reconcile *r, const struct invoice *in)
 {
     struct buf b = {0};
+    bool one = in->n_sums == 1;
     for (size_t i = 0; i < r->n; i++) {
         put_row(&b, &r->rows[i]);
         if (r->rows[i].verdict != RECONCILE_AGREES)
@@ -129,6 +130,9 @@ static void print_text(const struct reconcile *r)
     buf_puts(&b, ", difference ");
     show_change(&b, r->billed_nusd - r->ours_nusd, 4);
     buf_putc(&b, '\n');
+    if (in->n_sums > 0)
+        buf_printf(&b, "%zu line%s of the invoice name%s no day (a total?) and %s left out\n", in->n_sums,
+                   one ? "" : "s", one ? "s" : "", one ? "is" : "are");
     for (size_t i = 0; i < b.n; i++) /* a foreign text on a terminal */
         if (((unsigned char)b.p[i] < 0x20 && b.p[i] != '\n') || b.p[i] == 0x7f)
             b.p[i] = '?';
@@ -193,7 +197,7 @@ static void row_json(struct json_writer *w, const struct reconcile_row *r)
     jw_end(w);
 }
 
-static void print_json(const struct reconcile *r)
+static void print_json(const struct reconcile *r, const struct invoice *in)
 {
     struct buf b = {0};
     struct json_writer w;
@@ -201,6 +205,7 @@ static void print_json(const struct reconcile *r)
     jw_object(&w);
     money(&w, "ours_nusd", r->ours_nusd);
     money(&w, "invoice_nusd", r->billed_nusd);
+    number(&w, "left_out", (int64_t)in->n_sums, true);
     jw_key(&w, "rows");
     jw_array(&w);
     for (size_t i = 0; i < r->n; i++)
@@ -258,9 +263,9 @@ static int compare(const struct asked *a, const struct ledger_stage *s, const st
     ask.is_input_whole = is_input_whole(a, s, in);
     reconcile(&ask, arena, &result);
     if (a->is_json)
-        print_json(&result);
+        print_json(&result, in);
     else
-        print_text(&result);
+        print_text(&result, in);
     for (size_t i = 0; i < result.n; i++)
         if (result.rows[i].verdict != RECONCILE_AGREES)
             return 1;

@@ -32,6 +32,15 @@ static void usage(FILE *to)
     fputs("\nringmain COMMAND --help tells more. ringmain --version tells the version.\n", to);
 }
 
+/* What could not be written was not told: a report that fell on a full disk is a failure. */
+static int finish(int code)
+{
+    if (code != 0 || (fflush(stdout) == 0 && !ferror(stdout)))
+        return code;
+    fputs("ringmain: standard output could not be written\n", stderr);
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2) {
@@ -48,7 +57,7 @@ int main(int argc, char **argv)
     }
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(argv[1], commands[i].name) == 0)
-            return commands[i].run(argc - 1, argv + 1);
+            return finish(commands[i].run(argc - 1, argv + 1));
     fprintf(stderr, "ringmain: no command '%s'; ringmain --help lists them\n", argv[1]);
     return 2;
 }

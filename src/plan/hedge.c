@@ -15,6 +15,7 @@ struct row {
     uint64_t route; /* hash of its name; 0 = free */
     uint64_t halved_us;
     struct share money, attempts;
+    int64_t n_out;    /* hedges whose requests are not over: each may lose an attempt */
     bool has_unknown; /* a cost was not known: attempts decide */
 };
 
@@ -68,13 +69,13 @@ static struct row *row_of(struct hedge_book *b, const char *route, uint64_t now_
     return NULL;
 }
 
-/* One more lost attempt of the usual cost would stay within the share. */
-static bool has_room(const struct share *s, uint32_t permyriad)
+/* With what is out and one more, each losing an attempt of the usual cost, the share would be kept. */
+static bool has_room(const struct share *s, int64_t n_out, uint32_t permyriad)
 {
     if (s->n <= 0)
         return false;
     __int128 usual = s->all / s->n;
-    return (s->lost + usual) * 10000 <= (__int128)s->all * permyriad;
+    return (s->lost + usual * (n_out + 1)) * 10000 <= (__int128)s->all * permyriad;
 }
 
 bool hedge_may(struct hedge_book *b, struct registry *r, const struct route_conf *route, const struct link_conf *slow,
@@ -82,9 +83,11 @@ bool hedge_may(struct hedge_book *b, struct registry *r, const struct route_conf
 {
     const struct hedge_conf *h = &route->hedge;
     struct row *row = row_of(b, route->model, now_us);
-    if (row == NULL || !has_room(row->has_unknown ? &row->attempts : &row->money, h->max_extra_permyriad))
+    if (row == NULL || !has_room(row->has_unknown ? &row->attempts : &row->money, row->n_out, h->max_extra_permyriad) ||
+        !registry_take_hedge(r, slow->target_id, now_us / MINUTE_US, h->max_per_minute))
         return false;
-    return registry_take_hedge(r, slow->target_id, now_us / MINUTE_US, h->max_per_minute);
+    row->n_out++;
+    return true;
 }
 
 static void add(struct share *s, int64_t amount, bool is_lost)
@@ -101,6 +104,7 @@ void hedge_settle(struct hedge_book *b, const struct route_conf *route, const st
     for (size_t i = 0; row != NULL && i < rec->n_attempts; i++) {
         const struct attempt_record *a = &rec->attempts[i];
         bool is_lost = a->outcome == OUTCOME_HEDGE_LOST;
+        row->n_out -= a->kind == ATTEMPT_HEDGE && row->n_out > 0;
         if (!a->is_started)
             continue;
         add(&row->attempts, 1, is_lost);

@@ -14,8 +14,9 @@ struct hedge_book;
 struct hedge_book *hedge_book_new(void);
 void hedge_book_free(struct hedge_book *b);
 
-/* True when one may start now beside an attempt at `slow`; it is then counted among this minute's. False too while the
- * route has not yet spent so much that another lost attempt of the usual cost fits the share. */
+/* True when one may start now beside an attempt at `slow`; it is then counted among this minute's, and as out until the
+ * record of its request is settled. False too while the route has not yet spent so much that another lost attempt of
+ * the usual cost, beside those that the ones out may lose, fits the share. */
 bool hedge_may(struct hedge_book *b, struct registry *r, const struct route_conf *route, const struct link_conf *slow,
                uint64_t now_us);
 /* A request of such a route is over. Where a cost is unknown, attempts are counted instead of dollars. */

@@ -7,7 +7,7 @@
 
 enum { FIELDS_MAX = 256, ROWS_MAX = 1000000, DAY_MS = 86400000 };
 
-/* Known names, after lower-casing and with every other sign as '_'. */
+/* Known names, in small letters, with one '_' for whatever stands between words. */
 static const struct known_name {
     const char *name;
     enum invoice_column column;
@@ -165,17 +165,25 @@ struct columns {
     size_t at[INVOICE_N_COLUMNS]; /* SIZE_MAX = none */
 };
 
+/* "Cost (USD)" is "cost_usd". */
 static bool is_known(struct bytes field, const char *name)
 {
-    size_t i = 0;
-    for (; i < field.n && name[i] != '\0'; i++) {
+    size_t at = 0;
+    bool is_between = false;
+    for (size_t i = 0; i < field.n; i++) {
         char c = field.p[i];
         c = c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
-        c = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ? c : '_';
-        if (c != name[i])
+        if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'))) {
+            is_between = true;
+            continue;
+        }
+        if (is_between && at > 0 && name[at++] != '_')
+            return false;
+        is_between = false;
+        if (name[at++] != c)
             return false;
     }
-    return i == field.n && name[i] == '\0';
+    return at > 0 && name[at] == '\0';
 }
 
 static void find_known(const struct record *head, struct columns *c, struct invoice *out)
@@ -226,19 +234,56 @@ static enum err read_head(const struct record *head, const char *const columns[]
 
 /* ---- values ---- */
 
+/* "2026-07-18", "2026/07/18" or "20260718", and what follows it in `rest`. */
+static bool take_date(struct bytes text, char out[10], struct bytes *rest)
+{
+    static const char form[] = "0000-00-00", packed[] = "00000000";
+    bool is_packed = text.n == 8;
+    const char *f = is_packed ? packed : form;
+    size_t n = 0;
+    if (text.n < 8 || (!is_packed && text.n < 10))
+        return false;
+    for (size_t i = 0; f[i] != '\0'; i++) {
+        bool is_digit = text.p[i] >= '0' && text.p[i] <= '9';
+        if (f[i] == '0' ? !is_digit : text.p[i] != '-' && text.p[i] != '/')
+            return false;
+        if (is_packed && (i == 4 || i == 6))
+            out[n++] = '-';
+        out[n++] = f[i] == '0' ? text.p[i] : '-';
+    }
+    *rest = bytes_slice(text, is_packed ? 8 : 10, text.n);
+    return true;
+}
+
+/* A time without a zone is UTC: a usage export of days is in UTC or says what it is in. */
+static bool read_time(struct bytes text, int64_t *ms)
+{
+    char whole[64];
+    struct bytes rest, words = BYTES(" UTC");
+    if (!take_date(text, whole, &rest))
+        return false;
+    if (bytes_ends_with(rest, words))
+        rest = bytes_slice(rest, 0, rest.n - words.n);
+    if (rest.n == 0)
+        rest = BYTES("T00:00:00");
+    if (rest.n > 40)
+        return false;
+    memcpy(whole + 10, rest.p, rest.n);
+    size_t n = 10 + rest.n;
+    bool has_zone = bytes_find_byte(rest, '+') != SIZE_MAX || bytes_find_byte(rest, '-') != SIZE_MAX ||
+                    rest.p[rest.n - 1] == 'Z' || rest.p[rest.n - 1] == 'z';
+    if (!has_zone)
+        whole[n++] = 'Z';
+    return text_time_parse(bytes_from(whole, n), ms);
+}
+
 static bool read_day(struct bytes text, int64_t *day)
 {
-    char whole[40];
     int64_t ms;
-    uint64_t seconds;
-    if (text.n == 10 && text.p[4] == '-') {
-        memcpy(whole, text.p, 10);
-        memcpy(whole + 10, "T00:00:00Z", 11);
-        text = bytes_of(whole);
-    }
-    if (bytes_to_u64(text, &seconds) && seconds > 100000000 && seconds < INT64_C(100000000000))
-        ms = (int64_t)seconds * 1000;
-    else if (!text_time_parse(text, &ms) || ms < 0)
+    uint64_t v;
+    if (bytes_to_u64(text, &v) && v > 100000000 && v < UINT64_C(100000000000000))
+        ms = (int64_t)v * (v < UINT64_C(100000000000) ? 1000 : 1); /* seconds or milliseconds since 1970 */
+    else if ((!read_time(text, &ms) && !text_time_parse(text, &ms)) || ms < 0)
         return false;
     *day = ms / DAY_MS;
     return true;
@@ -277,7 +322,8 @@ static const char *read_amount(struct bytes text, int places, int64_t *out)
     return why;
 }
 
-static const char *read_values(const struct record *rec, const struct columns *c, struct invoice_row *row)
+static const char *read_values(const struct record *rec, const struct columns *c, struct invoice_row *row,
+                               const char **word)
 {
     int64_t *const to[INVOICE_N_COLUMNS] = {[INVOICE_INPUT] = &row->usage.input,
                                             [INVOICE_READ] = &row->usage.cache_read,
@@ -291,6 +337,7 @@ static const char *read_values(const struct record *rec, const struct columns *c
             continue;
         if (c->at[k] >= rec->n)
             return "the row is shorter than the first line";
+        *word = invoice_word((enum invoice_column)k);
         const char *why = read_amount(rec->fields[c->at[k]], k == INVOICE_COST ? 9 : 0, to[k]);
         if (why != NULL)
             return why;
@@ -305,8 +352,19 @@ static bool is_empty(const struct record *rec)
     return rec->n == 1 && rec->fields[0].n == 0;
 }
 
+/* "Total,,,12.50" below the rows: a sum of no day, or of no model. */
+static bool is_sum(const struct record *rec, const struct columns *c)
+{
+    size_t day = c->at[INVOICE_DAY], model = c->at[INVOICE_MODEL];
+    int64_t v;
+    if (day >= rec->n || model >= rec->n || read_day(rec->fields[day], &v))
+        return false;
+    return rec->fields[day].n == 0 || rec->fields[model].n == 0;
+}
+
+/* NULL, or why not; *word: of which column, NULL = of the row. */
 static const char *read_row(struct reading *r, const struct record *rec, const struct columns *c,
-                            struct invoice_row *row)
+                            struct invoice_row *row, const char **word)
 {
     if (c->at[INVOICE_DAY] >= rec->n || c->at[INVOICE_MODEL] >= rec->n)
         return "the row is shorter than the first line";
@@ -314,7 +372,7 @@ static const char *read_row(struct reading *r, const struct record *rec, const s
     if (!read_day(rec->fields[c->at[INVOICE_DAY]], &row->day))
         return "its day is neither 2026-07-18, nor a time, nor seconds since 1970";
     row->model = arena_dup(r->arena, rec->fields[c->at[INVOICE_MODEL]]);
-    return read_values(rec, c, row);
+    return read_values(rec, c, row, word);
 }
 
 static size_t count_lines(struct bytes text)
@@ -325,10 +383,30 @@ static size_t count_lines(struct bytes text)
     return n;
 }
 
-static enum err tell(struct reading *r, unsigned line, const char *what)
+static enum err tell(struct reading *r, unsigned line, const char *word, const char *what)
 {
-    buf_printf(r->why, "line %u: %s", line, what);
+    buf_printf(r->why, "line %u: %s%s%s", line, word != NULL ? word : "", word != NULL ? " " : "", what);
     return ERR_SYNTAX;
+}
+
+static enum err read_rows(struct reading *r, const struct columns *c, struct invoice *out)
+{
+    struct record rec;
+    while (r->rest.n > 0) {
+        const char *word = NULL, *fault = take_record(r, &rec);
+        if (fault == NULL && is_empty(&rec))
+            continue;
+        if (fault == NULL && is_sum(&rec, c)) {
+            out->n_sums++;
+            continue;
+        }
+        if (fault == NULL)
+            fault = read_row(r, &rec, c, &out->rows[out->n], &word);
+        if (fault != NULL)
+            return tell(r, rec.line, word, fault);
+        out->n++;
+    }
+    return ERR_OK;
 }
 
 enum err invoice_read(struct bytes text, const char *const columns[INVOICE_N_COLUMNS], struct arena *arena,
@@ -342,23 +420,13 @@ enum err invoice_read(struct bytes text, const char *const columns[INVOICE_N_COL
     size_t max = count_lines(text);
     *out = (struct invoice){0};
     if (max > ROWS_MAX)
-        return tell(&r, ROWS_MAX, "more than a million rows");
+        return tell(&r, ROWS_MAX, NULL, "more than a million rows");
     const char *fault = take_record(&r, &rec);
     if (fault != NULL)
-        return tell(&r, 1, fault);
+        return tell(&r, 1, NULL, fault);
     enum err e = read_head(&rec, columns, &c, out, why);
     if (e != ERR_OK)
         return e;
     out->rows = ARENA_ARRAY(arena, struct invoice_row, max);
-    while (r.rest.n > 0) {
-        fault = take_record(&r, &rec);
-        if (fault == NULL && is_empty(&rec))
-            continue;
-        if (fault == NULL)
-            fault = read_row(&r, &rec, &c, &out->rows[out->n]);
-        if (fault != NULL)
-            return tell(&r, rec.line, fault);
-        out->n++;
-    }
-    return ERR_OK;
+    return read_rows(&r, &c, out);
 }

@@ -34,6 +34,7 @@ struct invoice_row {
 struct invoice {
     struct invoice_row *rows;
     size_t n;
+    size_t n_sums; /* lines that name no day, as a total does: left out */
     bool has[INVOICE_N_COLUMNS];
     bool is_input_named; /* the column's name says that its input is uncached; where it does not, the provider's way of
                             counting decides, which is for the caller to know */

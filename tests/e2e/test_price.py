@@ -110,6 +110,13 @@ def test_bad_asking(place, args, code, says):
     assert says in err and out == ""
 
 
+@pytest.mark.parametrize("args", [["--article"], ["--article", "--json"], ["--route", "flagship"], ["--help"]])
+def test_a_report_that_cannot_be_written_is_a_failure(place, args):
+    with open("/dev/full", "w") as full:
+        p = subprocess.run([BINARY, "price", *args], cwd=place, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60 * SLOW)
+    assert p.returncode == 1 and p.stderr == "ringmain: standard output could not be written\n"
+
+
 # ---- the book
 
 CATALOGUE = {
@@ -269,6 +276,10 @@ def test_reconcile(world):
     assert (z["verdict"], z["ours_nusd"], z["invoice_nusd"]) == ("not on the ledger", None, 3 * NUSD)
     text, _ = run("ledger", "reconcile", "more.csv", "--provider", "a", cwd=g.dir, code=1)
     assert "tokens: out +2" in text and "difference +$3.0600" in text
+    (g.dir / "export.csv").write_text(f"\ufeffUsage Date,Model,Input Tokens,Output Tokens,Cost (USD)\r\n{day} 00:00:00,m-a,36,12,$0.54\r\nTotal,,36,12,$0.54\r\n")
+    out, _ = run("ledger", "reconcile", "export.csv", "--provider", "a", cwd=g.dir)
+    assert "invoice $0.5400  agrees" in out and "1 line of the invoice names no day (a total?) and is left out" in out
+    assert json.loads(run("ledger", "reconcile", "export.csv", "--provider", "a", "--json", cwd=g.dir)[0])["left_out"] == 1
     (g.dir / "dear.csv").write_text(f"when;sku;in;out;paid\n{day};m-a;36;12;0.60\n")
     columns = [x for c in ("day=when", "model=sku", "input=in", "output=out", "cost=paid") for x in ("--column", c)]
     text, _ = run("ledger", "reconcile", "dear.csv", "--provider", "a", *columns, cwd=g.dir, code=1)

@@ -36,6 +36,16 @@ static void settle(enum outcome o, int64_t nusd, unsigned n, uint64_t now)
         hedge_settle(book, &route, &rec, now);
 }
 
+/* The hedge of a request won, its first attempt is lost. */
+static void race(int64_t nusd, uint64_t now)
+{
+    struct attempt_record both[] = {
+        {.is_started = true, .outcome = OUTCOME_HEDGE_LOST, .cost_nusd = nusd},
+        {.is_started = true, .kind = ATTEMPT_HEDGE, .outcome = OUTCOME_OK, .cost_nusd = nusd}};
+    struct request_record rec = {.attempts = both, .n_attempts = 2};
+    hedge_settle(book, &route, &rec, now);
+}
+
 static bool may(uint64_t now)
 {
     return hedge_may(book, reg, &route, &slow, now);
@@ -49,9 +59,28 @@ static void a_share_of_the_spend(void **state)
     assert_false(may(0));
     settle(OUTCOME_OK, 1000, 1, 0);
     assert_true(may(0));
-    settle(OUTCOME_HEDGE_LOST, 1000, 1, 0);
+    race(1000, 0);
     assert_false(may(0));
-    settle(OUTCOME_OK, 1000, 49, 0);
+    settle(OUTCOME_OK, 1000, 48, 0);
+    assert_true(may(0));
+}
+
+/* A burst of slow requests asks before any of them is over. */
+static void what_is_out_counts(void **state)
+{
+    route.hedge.max_per_minute = 1000;
+    settle(OUTCOME_OK, 1000, 150, 0);
+    assert_true(may(0) && may(0) && may(0));
+    assert_false(may(0));
+    race(1000, 0); /* it was lost indeed */
+    assert_false(may(0));
+    settle(OUTCOME_OK, 1000, 48, 0); /* of 200 */
+    assert_true(may(0));
+    struct attempt_record failed[] = {{.is_started = true, .outcome = OUTCOME_OK, .cost_nusd = 1000},
+                                      {.kind = ATTEMPT_HEDGE, .outcome = OUTCOME_CONNECT_ERROR}};
+    struct request_record rec = {.attempts = failed, .n_attempts = 2};
+    assert_false(may(0));
+    hedge_settle(book, &route, &rec, 0); /* it cost nothing */
     assert_true(may(0));
 }
 
@@ -85,7 +114,8 @@ static void unknown_costs_are_counted_by_attempts(void **state)
 static void yesterday_does_not_pay(void **state)
 {
     settle(OUTCOME_OK, 1000, 1000, 0);
-    assert_true(may(4 * HOUR));   /* 62 are left of them */
+    assert_true(may(4 * HOUR)); /* 62 are left of them */
+    race(0, 4 * HOUR);
     assert_false(may(5 * HOUR));  /* 31 */
     assert_false(may(99 * HOUR)); /* none */
     settle(OUTCOME_OK, 1000, 50, 99 * HOUR);
@@ -117,7 +147,7 @@ int main(void)
         TEST(a_share_of_the_spend),   TEST(dear_losers_count_more),
         TEST(so_many_a_minute),       TEST(unknown_costs_are_counted_by_attempts),
         TEST(yesterday_does_not_pay), TEST(routes_do_not_pay_for_each_other),
-        TEST(skips_cost_nothing),
+        TEST(skips_cost_nothing),     TEST(what_is_out_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
