@@ -7,6 +7,8 @@
 #include "codec/json_string.h"
 #include "dialect/dialect.h"
 
+enum { KEEP_BYTES = 560 /* a dialect's state and a mould */ };
+
 void decoder_init(struct decoder *d, const struct dialect *target, struct bytes vendor, unsigned max_depth,
                   bool strips_usage)
 {
@@ -14,6 +16,7 @@ void decoder_init(struct decoder *d, const struct dialect *target, struct bytes 
     *d = (struct decoder){.dialect = target, .vendor = vendor, .max_depth = max_depth, .strips_usage = strips_usage};
     arena_init(&d->scratch);
     arena_init(&d->keep);
+    arena_reserve(&d->keep, KEEP_BYTES);
     target->decoder->init(d);
 }
 

@@ -130,8 +130,8 @@ static void start_call(struct visit *v)
     const char *why = "the body cannot be read";
     c->body = c->inbound->body;
     read_trace(v);
-    enum err e =
-        dialect_read_call(c->dialect, c->body, (unsigned)c->config->limits.json_depth, c->arena, &c->call, &why);
+    enum err e = dialect_read_call(c->dialect, c->body, (unsigned)c->config->limits.json_depth, c->inbound->asked_arena,
+                                   &c->call, &why);
     if (e != ERR_OK) {
         refusal_body(v, why);
         refusal_answer(v);

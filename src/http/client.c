@@ -404,6 +404,14 @@ void client_conn_resume(struct client_conn *c)
         loop_post(c->loop, &c->task);
 }
 
+void client_conn_give_head(struct client_conn *c, struct buf *bytes, struct arena *arena)
+{
+    RM_ASSERT(c->response.state == RESPONSE_BODY && bytes->n == 0 && arena->last == NULL);
+    *bytes = buf_take(&c->head_bytes);
+    *arena = c->arena;
+    arena_init(&c->arena);
+}
+
 bool client_conn_is_reusable(const struct client_conn *c)
 {
     bool is_sent = c->request.state == REQUEST_WRITTEN || c->request.state == REQUEST_TOLD;

@@ -24,7 +24,7 @@ enum client_event_kind {
 };
 struct client_event {
     enum client_event_kind kind;
-    const struct head *head; /* HEAD; valid until the exchange is finished */
+    const struct head *head; /* HEAD; valid until the exchange is finished; its texts as client_conn_give_head says */
     struct bytes body;       /* BODY; view, valid until the call after USED_UP, or the end of the exchange */
     const char *why;         /* BROKEN, BAD */
     bool any_response_byte;  /* BROKEN: at least one byte of a response had come */
@@ -38,6 +38,9 @@ void client_conn_share_reads(struct client_conn *c, struct readbufs *r);
 void client_conn_send(struct client_conn *c, struct bytes head, const struct bytes *body, size_t n_body,
                       client_ready_fn *fn, void *arg);
 void client_conn_next(struct client_conn *c, struct client_event *ev);
+/* After CLIENT_HEAD: what the head's fields and texts lie in moves to the caller, who lets it go when he likes. Both
+ * must be empty. */
+void client_conn_give_head(struct client_conn *c, struct buf *bytes, struct arena *arena);
 /* All that was read was given. */
 bool client_conn_is_used_up(const struct client_conn *c);
 /* Stop and go on reading (backpressure). */

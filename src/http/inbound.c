@@ -222,11 +222,15 @@ bool inbound_head_sent(const struct inbound *in)
     return in->conn->sm.state == CONN_ANSWERING || in->conn->sm.state == CONN_FINISHING;
 }
 
-struct buf inbound_take_body(struct inbound *in)
+void inbound_drop_request(struct inbound *in)
 {
     struct server_conn *c = conn_of(in);
     conn_uncount_body(c);
-    return buf_take(&c->body);
+    buf_fini(&c->body);
+    buf_fini(&c->head_bytes);
+    arena_fini(&c->asked_arena);
+    in->body = (struct bytes){0};
+    in->head = (struct head){.minor = in->head.minor, .keep_alive = in->head.keep_alive};
 }
 
 const char *inbound_peer(const struct inbound *in)

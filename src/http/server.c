@@ -105,6 +105,7 @@ static void release_request(struct server_conn *c)
     conn_uncount_body(c);
     buf_fini(&c->body);
     buf_fini(&c->head_bytes);
+    arena_fini(&c->asked_arena);
     arena_fini(&c->arena);
     c->inbound = (struct inbound){0};
 }
@@ -116,6 +117,7 @@ static void free_conn(struct reap *r)
     buf_fini(&c->out);
     buf_fini(&c->body);
     buf_fini(&c->head_bytes);
+    arena_fini(&c->asked_arena);
     arena_fini(&c->arena);
     mem_count(MEM_CONN, -1);
     mem_free(c);
@@ -165,6 +167,7 @@ static void begin_inbound(struct server_conn *c)
 {
     c->inbound.conn = c;
     c->inbound.arena = &c->arena;
+    c->inbound.asked_arena = &c->asked_arena;
     c->inbound.arrived_us = c->first_byte_us;
 }
 
@@ -277,10 +280,10 @@ static bool step_head(struct server_conn *c)
     }
     size_t used = 0;
     const char *why = NULL;
-    enum head_result r =
-        head_parse(buf_bytes(&c->in), HEAD_REQUEST, false, &s->limits.head, &c->arena, &c->inbound.head, &used, &why);
+    enum head_result r = head_parse(buf_bytes(&c->in), HEAD_REQUEST, false, &s->limits.head, &c->asked_arena,
+                                    &c->inbound.head, &used, &why);
     if (r == HEAD_MORE) {
-        arena_fini(&c->arena);
+        arena_fini(&c->asked_arena);
         return false;
     }
     if (r != HEAD_OK) {

@@ -24,8 +24,8 @@ struct server_limits {
 };
 
 struct server_handler {
-    /* A whole request. in->head and in->body are valid until the inbound is finished; the owner may take the body
-     * (inbound_take_body). The owner must answer, now or later. */
+    /* A whole request. in->head and in->body are valid until the inbound is finished, or until inbound_drop_request.
+     * The owner must answer, now or later. */
     void (*on_request)(struct inbound *in, void *arg);
     /* The head is there and the body is about to be read: return 0 to go on, or an HTTP status to refuse at once (401,
      * 404, 413, 503 …) — then on_refused writes the answer. May be NULL. Called before 100-continue is sent. */
@@ -43,7 +43,8 @@ struct server_handler {
 
 struct inbound {
     struct server_conn *conn;
-    struct arena *arena; /* of this request; released when it is finished */
+    struct arena *arena;       /* of this request; released when it is finished */
+    struct arena *asked_arena; /* for what is only needed as long as the request's own bytes are; released with them */
     struct head head;
     struct bytes body;   /* whole, de-chunked */
     uint64_t arrived_us; /* when the head began to be read */
@@ -81,8 +82,9 @@ void inbound_abort(struct inbound *in);
 /* Unsent bytes are over the high mark (64 KiB): stop feeding until on_writable. */
 bool inbound_is_full(const struct inbound *in);
 bool inbound_head_sent(const struct inbound *in);
-/* The body's memory moves to the caller (mem_free via buf_fini). in->body stays valid as long as the buf lives. */
-struct buf inbound_take_body(struct inbound *in);
+/* The request's bytes go, and with them the texts of in->head, in->body and asked_arena: an answer may take long, and
+ * nobody reads them any more. After inbound_head. */
+void inbound_drop_request(struct inbound *in);
 /* Address of the peer, for the log. */
 const char *inbound_peer(const struct inbound *in);
 

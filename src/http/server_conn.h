@@ -50,7 +50,7 @@ struct server_conn {
     uint64_t length_left;
 
     struct inbound inbound;
-    struct arena arena;
+    struct arena arena, asked_arena;
     bool can_read;   /* the last read was not short */
     bool is_hung_up; /* the peer's FIN stands behind what is still to be read: a short read is not the end */
     bool is_blocked; /* the last write was short: wait for the event */

@@ -10,6 +10,8 @@
 #include "base/mem.h"
 #include "dialect/error.h"
 
+enum { FLIGHT_BYTES = 1700 /* what most need of the arena: the engine, two links, one attempt */ };
+
 /* ---- actions ---- */
 
 static void cancel_attempt(struct flight *f, uint16_t n)
@@ -31,7 +33,7 @@ static void commit(struct flight *f, uint16_t n)
     draft_commit(p->draft, relay_record(f->relay));
     f->status = draft_status(p->draft);
     if (p->is_sent && f->call->call.is_stream)
-        pilot_let_go_of_body(p);
+        pilot_let_go_of_request(p);
 }
 
 static void end_answer(struct flight *f, uint16_t n)
@@ -263,6 +265,7 @@ static struct flight *new_flight(struct worker *w, struct client_call *c)
     list_init(&f->attempts);
     list_init(&f->node);
     memcpy(f->id_text, c->id_text, sizeof f->id_text);
+    arena_reserve(&f->arena, FLIGHT_BYTES);
     f->facts = c->call;
     f->facts.model = arena_dup(&f->arena, c->call.model);
     f->facts.effort = arena_dup(&f->arena, c->call.effort);

@@ -402,15 +402,18 @@ void pilot_start(struct flight *f, const struct relay_action *a)
     buf_fini(&adjusted);
 }
 
-/* A long stream need not hold the prompt it came from, unless somebody else may have to go on with it. */
-void pilot_let_go_of_body(struct pilot *p)
+/* A long stream need not hold the request it came from, unless somebody else may have to go on with it. */
+void pilot_let_go_of_request(struct pilot *p)
 {
     struct client_call *c = p->flight->call;
     if (p->flight->is_kept)
         return;
-    struct buf body = inbound_take_body(c->inbound);
-    c->body = (struct bytes){NULL, 0};
-    buf_fini(&body);
+    inbound_drop_request(c->inbound);
+    if (p->exchange != NULL)
+        exchange_drop_heads(p->exchange);
+    c->body = c->traceparent = (struct bytes){0};
+    c->call.model = c->call.effort = c->call.state = c->call.cache_key = (struct bytes){0};
+    c->call.members = NULL;
     arena_fini(&p->arena);
 }
 

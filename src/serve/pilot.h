@@ -57,8 +57,8 @@ void pilot_start(struct flight *f, const struct relay_action *a);
 void pilot_close(struct pilot *p);
 /* NULL when it is closed. */
 struct pilot *pilot_by_n(struct flight *f, uint16_t n);
-/* The request was written and its answer shown: the prompt need not be held any more. */
-void pilot_let_go_of_body(struct pilot *p);
+/* The request was written and its answer shown: it need not be held any more. */
+void pilot_let_go_of_request(struct pilot *p);
 /* The client takes its bytes again, perhaps: reads on where it stopped. */
 void pilot_writable(struct pilot *p);
 

@@ -56,8 +56,10 @@ struct exchange {
     struct timer next_turn;
     struct reap reap;
     struct buf head_out;
-    struct arena arena; /* response fields and what was derived from the head */
+    struct buf head_bytes;   /* of the answer's head: what its fields lie in */
+    struct arena head_arena; /* its fields, and what was derived from them */
     struct fields fields;
+    struct arena arena; /* of the failure, if there is one */
     const char *provider_request_id;
     struct answer answer;
     struct failure *failure; /* in `arena`, once there is one */
@@ -257,17 +259,13 @@ static bool step_refused(struct exchange *x, struct exchange_event *ev)
 
 /* ---- the head ---- */
 
-/* Kept for the exchange's whole life: a non-streaming answer is committed only at its end. */
-static void keep_fields(struct exchange *x, const struct head *h)
+/* Kept longer than the connection: a non-streaming answer is committed only at its end. */
+static void keep_head(struct exchange *x, const struct head *h)
 {
-    x->fields.n = h->fields.n;
-    x->fields.v = ARENA_ARRAY(&x->arena, struct field, h->fields.n + 1);
-    for (size_t i = 0; i < h->fields.n; i++) {
-        x->fields.v[i].name = arena_dup(&x->arena, h->fields.v[i].name);
-        x->fields.v[i].value = arena_dup(&x->arena, h->fields.v[i].value);
-    }
+    client_conn_give_head(pooled_conn(x->conn), &x->head_bytes, &x->head_arena);
+    x->fields = h->fields;
     struct bytes id = dialect_request_id(x->target, &x->fields);
-    x->provider_request_id = id.p == NULL ? NULL : arena_dup(&x->arena, id).p;
+    x->provider_request_id = id.p == NULL ? NULL : arena_dup(&x->head_arena, id).p;
 }
 
 static void open_answer(struct exchange *x, const struct head *h)
@@ -290,7 +288,7 @@ static void open_answer(struct exchange *x, const struct head *h)
 static void take_head(struct exchange *x, const struct head *h, struct exchange_event *ev)
 {
     x->status = h->status;
-    keep_fields(x, h);
+    keep_head(x, h);
     open_answer(x, h);
     *ev = (struct exchange_event){.kind = EXCHANGE_HEAD,
                                   .status = h->status,
@@ -573,11 +571,20 @@ bool exchange_is_unacked(const struct exchange *x)
     return x->conn != NULL && x->is_reused && client_conn_is_unacked(pooled_conn(x->conn));
 }
 
+void exchange_drop_heads(struct exchange *x)
+{
+    buf_fini(&x->head_out);
+    buf_fini(&x->head_bytes);
+    arena_fini(&x->head_arena);
+    x->fields = (struct fields){0};
+    x->provider_request_id = NULL;
+}
+
 static void release(struct reap *r)
 {
     struct exchange *x = RM_CONTAINER(r, struct exchange, reap);
+    exchange_drop_heads(x);
     arena_fini(&x->arena);
-    buf_fini(&x->head_out);
     mem_free(x);
     mem_count(MEM_EXCHANGE, -1);
 }

@@ -75,6 +75,9 @@ struct exchange *exchange_open(struct upstream *u, const struct exchange_spec *s
 void exchange_next(struct exchange *x, struct exchange_event *ev);
 void exchange_pause(struct exchange *x);
 void exchange_resume(struct exchange *x);
+/* The request is out whole and the answer shown: lets go what only its head needed. fields and provider_request_id of
+ * EXCHANGE_HEAD are not valid any more. */
+void exchange_drop_heads(struct exchange *x);
 /* It runs on a reused connection, and the peer's kernel has acknowledged nothing of the request: a first-token timeout
  * is then a connect_timeout (DESIGN 7). */
 bool exchange_is_unacked(const struct exchange *x);
