@@ -30,20 +30,18 @@ static uint64_t lower_eight(uint64_t v)
     return v | ((from_a & ~beyond_z & ~v & EACH(0x80)) >> 2);
 }
 
-bool bytes_eq_nocase(struct bytes a, struct bytes b)
+bool bytes_same_nocase(const char *a, const char *b, size_t n)
 {
     size_t at = 0;
-    if (a.n != b.n)
-        return false;
-    for (; a.n - at >= 8; at += 8)
-        if (lower_eight(eight_at(a.p + at)) != lower_eight(eight_at(b.p + at)))
+    for (; n - at >= 8; at += 8)
+        if (lower_eight(eight_at(a + at)) != lower_eight(eight_at(b + at)))
             return false;
-    if (at == a.n)
+    if (at == n)
         return true;
-    if (a.n >= 8)
-        return lower_eight(eight_at(a.p + a.n - 8)) == lower_eight(eight_at(b.p + b.n - 8));
-    for (; at < a.n; at++)
-        if (lower(a.p[at]) != lower(b.p[at]))
+    if (n >= 8)
+        return lower_eight(eight_at(a + n - 8)) == lower_eight(eight_at(b + n - 8));
+    for (; at < n; at++)
+        if (lower(a[at]) != lower(b[at]))
             return false;
     return true;
 }

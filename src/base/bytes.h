@@ -31,8 +31,13 @@ static inline bool bytes_is(struct bytes a, const char *cstr)
 {
     return bytes_eq(a, bytes_of(cstr));
 }
+/* n bytes; see bytes_eq_nocase. */
+bool bytes_same_nocase(const char *a, const char *b, size_t n);
 /* ASCII case is ignored; other bytes must be equal. */
-bool bytes_eq_nocase(struct bytes a, struct bytes b);
+static inline bool bytes_eq_nocase(struct bytes a, struct bytes b)
+{
+    return a.n == b.n && bytes_same_nocase(a.p, b.p, a.n);
+}
 bool bytes_starts_with(struct bytes a, struct bytes prefix);
 /* Whether no byte is a control character: all are at least 0x20 and none is DEL. A tab is one. */
 bool bytes_is_plain(struct bytes a);

@@ -1,4 +1,5 @@
-/* Header fields of a message: names and values as they came, order kept. Names compare without case.
+/* Header fields of a message: names and values as they came, order kept. Names compare without case; the name that is
+ * looked for has letters, digits and hyphens.
  *
  * Most look-ups are for a field that is not there. `marks` answers those at once: a bit for each length and first
  * letter of a name (a small Bloom filter), which the compiler knows of a literal. */
@@ -8,7 +9,7 @@
 #include "base/bytes.h"
 
 struct field {
-    struct bytes name;  /* not empty */
+    struct bytes name;  /* a token (RFC 9110 5.6.2) */
     struct bytes value; /* without surrounding blanks */
 };
 struct fields {

@@ -22,6 +22,11 @@ void log_trace_room(const char *room)
         snprintf(traced[n_traced++], sizeof traced[0], "%s", room);
 }
 
+bool log_is_tracing(void)
+{
+    return n_traced > 0 || atomic_load_explicit(&min_level, memory_order_relaxed) <= LOG_TRACE;
+}
+
 bool log_is_on(enum log_level level, const char *room)
 {
     if ((int)level >= atomic_load_explicit(&min_level, memory_order_relaxed))

@@ -3,6 +3,9 @@
 #ifndef RM_BASE_SM_H
 #define RM_BASE_SM_H
 
+#include "base/check.h"
+#include "base/log.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -23,8 +26,16 @@ static inline void sm_init(struct sm *m, const struct sm_row *rows, unsigned sta
     m->rows = rows;
     m->state = (uint8_t)state;
 }
+/* Writes the trace line. */
+void sm_trace(const struct sm *m, unsigned state, const char *room, const char *id);
 /* Moves to `state`; asserts that the table has the edge. `room` and `id` go into the trace line. */
-void sm_move(struct sm *m, unsigned state, const char *room, const char *id);
+static inline void sm_move(struct sm *m, unsigned state, const char *room, const char *id)
+{
+    RM_ASSERT(state < 32 && (m->rows[m->state].next >> state & 1) != 0);
+    if (log_is_tracing())
+        sm_trace(m, state, room, id);
+    m->state = (uint8_t)state;
+}
 static inline const char *sm_name(const struct sm *m)
 {
     return m->rows[m->state].name;

@@ -96,19 +96,20 @@ static bool has_prefix(struct bytes name, struct bytes prefix)
     return name.n > prefix.n && bytes_eq_nocase(bytes_slice(name, 0, prefix.n), prefix);
 }
 
-static const char *const openai_ids[] = {"x-request-id", "apim-request-id", "x-ms-request-id",
-                                         "request-id",   "cf-ray",          NULL};
-static const char *const anthropic_ids[] = {"request-id", "x-request-id", "cf-ray", NULL};
+#define NAME(literal)                   \
+    {                                   \
+        "" literal, sizeof(literal) - 1 \
+    }
+
+static const struct bytes openai_ids[] = {NAME("x-request-id"), NAME("apim-request-id"), NAME("x-ms-request-id"),
+                                          NAME("request-id"), NAME("cf-ray")};
+static const struct bytes anthropic_ids[] = {NAME("request-id"), NAME("x-request-id"), NAME("cf-ray")};
 
 bool dialect_field_goes_down(const struct dialect *client, const struct dialect *target, struct bytes name)
 {
-    static const char *const request_ids[] = {"request-id", "x-request-id", NULL};
-    bool may_be_ours = name.n > 10 || (name.n == 10 && (name.p[0] | 0x20) == 'r'); /* no shorter name goes down */
-    if (!may_be_ours)
-        return false;
-    if (is_one_of(name, request_ids))
+    if (bytes_eq_nocase(name, BYTES("request-id")) || bytes_eq_nocase(name, BYTES("x-request-id")))
         return true;
-    if (client != target)
+    if (client != target || name.n <= sizeof "x-ratelimit-" - 1)
         return false;
     if (is_anthropic(target))
         return has_prefix(name, BYTES("anthropic-ratelimit-")) || has_prefix(name, BYTES("anthropic-priority-"));
@@ -117,11 +118,12 @@ bool dialect_field_goes_down(const struct dialect *client, const struct dialect 
 
 struct bytes dialect_request_id(const struct dialect *target, const struct fields *fields)
 {
-    const char *const *list = is_anthropic(target) ? anthropic_ids : openai_ids;
-    for (; *list != NULL; list++) {
-        struct bytes id = fields_get(fields, *list);
-        if (id.p != NULL && id.n > 0)
-            return id;
+    const struct bytes *names = is_anthropic(target) ? anthropic_ids : openai_ids;
+    size_t n = is_anthropic(target) ? RM_COUNTOF(anthropic_ids) : RM_COUNTOF(openai_ids);
+    for (size_t i = 0; i < n; i++) {
+        size_t at = fields_may_have(fields, names[i]) ? fields_find(fields, names[i], 0) : fields->n;
+        if (at < fields->n && fields->v[at].value.n > 0)
+            return fields->v[at].value;
     }
     return (struct bytes){NULL, 0};
 }

@@ -7,10 +7,10 @@
 
 enum { FIELDS_BYTES = 500 /* what ours come to, usually */ };
 
-static void put_cstr(struct buf *out, const char *name, const char *value)
+static void put_cstr(struct buf *out, struct bytes start, const char *value)
 {
     if (value != NULL && value[0] != '\0')
-        head_put_field(out, name, bytes_of(value));
+        head_put_text(out, start, bytes_of(value));
 }
 
 /* Trail and cost need no check for control characters: they are made of names, words and encoded text. */
@@ -21,8 +21,10 @@ static void put_record(struct buf *out, const struct request_record *rec, bool w
         trail_text(rec, out);
         buf_puts(out, "\r\n");
     }
-    head_put_field_u64(out, "x-ringmain-attempts", rec->n_started);
-    put_cstr(out, "x-ringmain-adjusted", rec->adjusted);
+    buf_puts(out, "x-ringmain-attempts: ");
+    buf_put_u64(out, rec->n_started);
+    buf_puts(out, "\r\n");
+    put_cstr(out, BYTES("x-ringmain-adjusted: "), rec->adjusted);
     if (with_cost && rec->n_started > 0 && rec->cost_nusd != NUSD_UNKNOWN) {
         buf_puts(out, "x-ringmain-cost-usd: ");
         text_usd(out, rec->cost_nusd);
@@ -32,9 +34,9 @@ static void put_record(struct buf *out, const struct request_record *rec, bool w
 
 void reply_put_fields(struct buf *out, const struct reply_facts *f)
 {
-    put_cstr(out, "x-ringmain-request-id", f->id_text);
-    put_cstr(out, "x-ringmain-provider", f->provider);
-    put_cstr(out, "x-ringmain-model", f->model);
+    put_cstr(out, BYTES("x-ringmain-request-id: "), f->id_text);
+    put_cstr(out, BYTES("x-ringmain-provider: "), f->provider);
+    put_cstr(out, BYTES("x-ringmain-model: "), f->model);
     if (f->rec != NULL)
         put_record(out, f->rec, f->with_cost);
 }

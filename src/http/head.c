@@ -471,19 +471,28 @@ static char *put(char *at, struct bytes b)
     return at + b.n;
 }
 
+void head_put_text(struct buf *out, struct bytes start, struct bytes value)
+{
+    if (!is_printable(value, true))
+        return;
+    size_t n = start.n + value.n + 2;
+    char *at = buf_reserve(out, n);
+    if (at == NULL)
+        return;
+    at = put(at, start);
+    if (value.n > 0)
+        at = put(at, value);
+    at[0] = '\r';
+    at[1] = '\n';
+    buf_grew(out, n);
+}
+
 void head_put_line(struct buf *out, struct bytes name, struct bytes value)
 {
     if (!is_printable(value, true))
         return;
-    size_t n = name.n + 2 + value.n + 2;
-    char *at = buf_reserve(out, n);
-    if (at == NULL)
-        return;
-    at = put(put(at, name), BYTES(": "));
-    if (value.n > 0)
-        at = put(at, value);
-    put(at, BYTES("\r\n"));
-    buf_grew(out, n);
+    buf_put(out, name);
+    head_put_text(out, BYTES(": "), value);
 }
 
 void head_put_named(struct buf *out, struct bytes name, struct bytes value)

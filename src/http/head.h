@@ -53,6 +53,8 @@ void head_move(struct head *h, struct bytes from, const char *to);
 /* Writing. A control character, CR or LF in a value drops the field (never injects). `name`: a literal. */
 void head_put_request(struct buf *out, const char *method, struct bytes target, struct bytes host);
 void head_put_status(struct buf *out, unsigned status);
+/* start: a literal "name: ". */
+void head_put_text(struct buf *out, struct bytes start, struct bytes value);
 void head_put_line(struct buf *out, struct bytes name, struct bytes value);
 void head_put_line_u64(struct buf *out, struct bytes name, uint64_t value);
 static inline void head_put_field(struct buf *out, const char *name, struct bytes value)

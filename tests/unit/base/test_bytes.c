@@ -66,6 +66,25 @@ static void control_characters_are_seen_wherever_they_are(void **state)
     assert_true(bytes_is_plain(BYTES("")));
 }
 
+/* A name is found among others of its length that differ in one byte, whatever that is; its case does not matter. */
+static void names_are_told_apart(void **state)
+{
+    static const char *const names[] = {"te",       "via",     "host",       "accept",         "upgrade",
+                                        "trailers", "x-api-9", "connection", "content-length", "retry-after-ms-0"};
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+        size_t n = strlen(names[k]);
+        for (size_t at = 0; at < n; at++)
+            for (int c = 0x21; c < 0x7f; c++) {
+                char *p = mem_dup(names[k], n);
+                p[at] = (char)c;
+                struct field v = {{p, n}, BYTES("v")};
+                struct fields f = {.v = &v, .n = 1};
+                assert_int_equal(fields_find(&f, bytes_of(names[k]), 0), small(c) != names[k][at]);
+                mem_free(p);
+            }
+    }
+}
+
 static void fields_are_found_with_and_without_marks(void **state)
 {
     struct field v[] = {{BYTES("Host"), BYTES("a")},
@@ -90,8 +109,8 @@ static void fields_are_found_with_and_without_marks(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(letters_compare_without_case),
-                                       cmocka_unit_test(control_characters_are_seen_wherever_they_are),
-                                       cmocka_unit_test(fields_are_found_with_and_without_marks)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(letters_compare_without_case), cmocka_unit_test(control_characters_are_seen_wherever_they_are),
+        cmocka_unit_test(names_are_told_apart), cmocka_unit_test(fields_are_found_with_and_without_marks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
