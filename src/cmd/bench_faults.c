@@ -2,6 +2,7 @@
  * the OpenAI dialect and has the pretend provider behind it. */
 #include "cmd/cmd.h"
 #include "cmd/faults_stage.h"
+#include "cmd/tool.h"
 #include "config/address.h"
 #include "lab/fb_config.h"
 #include "lab/fb_report.h"
@@ -302,7 +303,7 @@ int cmd_bench_faults(int argc, char **argv)
     int done = read_options(argc, argv, &options);
     if (done != 0)
         return done - 1;
-    struct bench b = {.options = &options, .loop = loop_new()};
+    struct bench b = {.options = &options, .loop = tool_loop("bench")};
     int code = 1;
     if (watch_signals(&b)) {
         done = options.base_url != NULL ? find_gateway(&b) : start_gateway(&b);

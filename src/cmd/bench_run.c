@@ -4,6 +4,7 @@
 #include "cmd/bench.h"
 
 #include "base/mem.h"
+#include "cmd/tool.h"
 #include "lab/prompt.h"
 
 #include <signal.h>
@@ -527,7 +528,7 @@ static bool start_loop(struct run *x)
     child_stop_signals(&set);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
-    x->loop = loop_new();
+    x->loop = tool_loop("bench");
     x->resolver = resolver_new(x->loop, RESOLVER_SYSTEM);
     x->load = load_new(x->loop, x->resolver);
     x->signals =

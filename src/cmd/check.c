@@ -1,9 +1,11 @@
 /* ringmain check: all faults of a configuration at once, and what it would serve. */
 #include "base/buf.h"
+#include "cmd/check_price.h"
 #include "cmd/cmd.h"
 #include "cmd/load.h"
 #include "codec/json_write.h"
 #include "price/price.h"
+#include "serve/descriptors.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -25,28 +27,14 @@ static void usage(FILE *to)
           "  --json               faults and routes as one JSON object\n"
           "  -h, --help           this text\n"
           "\n"
-          "Exit code: 0 fine (there may be warnings), 1 errors, 2 usage.\n",
+          "Exit code: 0 fine (there may be warnings), 1 errors, 2 usage. The limit of open files is that of the shell\n"
+          "in which this runs; a service may have another.\n",
           to);
 }
 
 /* ---- for people ---- */
 
-/* Pico-dollars a token are millionths of a dollar per million tokens; trailing zeros are left out. */
-static void put_rate(struct buf *out, int64_t rate)
-{
-    if (rate < 0) {
-        buf_puts(out, "?");
-        return;
-    }
-    size_t from = out->n;
-    buf_printf(out, "%lld.%06lld", (long long)(rate / 1000000), (long long)(rate % 1000000));
-    while (out->n > from && out->p[out->n - 1] == '0')
-        out->n--;
-    if (out->p[out->n - 1] == '.')
-        out->n--;
-}
-
-static void put_link(struct buf *out, const struct link_conf *link, bool is_last)
+static void put_link(struct buf *out, const struct link_conf *link, int64_t wall_ms, bool is_last)
 {
     buf_printf(out, "    %u. %s/%s", (unsigned)link->index + 1, link->provider->name, link->model);
     if (link->provider->is_off)
@@ -57,15 +45,9 @@ static void put_link(struct buf *out, const struct link_conf *link, bool is_last
         buf_printf(out, "  first token within auto (%u ms at first)", link->ttft_budget_ms);
     else
         buf_printf(out, "  first token within %u ms", link->ttft_budget_ms);
-    if (link->price == NULL) {
-        buf_puts(out, ", price unknown\n");
-        return;
-    }
     buf_puts(out, ", ");
-    put_rate(out, link->price->input);
-    buf_puts(out, " in, ");
-    put_rate(out, link->price->output);
-    buf_puts(out, " out USD per million tokens\n");
+    check_price_text(out, link, wall_ms);
+    buf_putc(out, '\n');
 }
 
 /* What hedging may be expected to cost: one request in twenty is later than p95, and then a second attempt is paid. */
@@ -95,7 +77,7 @@ static void put_hedge(struct buf *out, const struct route_conf *r)
                h->max_extra_permyriad / 100, h->max_extra_permyriad % 100, h->max_per_minute);
 }
 
-static void put_route(struct buf *out, const struct route_conf *r)
+static void put_route(struct buf *out, const struct route_conf *r, int64_t wall_ms)
 {
     buf_printf(out, "  %s  (deadline %u ms", r->model, r->deadline_ms);
     if (r->keepalive_sec > 0)
@@ -103,12 +85,25 @@ static void put_route(struct buf *out, const struct route_conf *r)
     buf_puts(out, r->breaker.is_off ? ", breaker off)\n" : ")\n");
     put_hedge(out, r);
     for (size_t i = 0; i < r->n_links && i < LINKS_SHOWN; i++)
-        put_link(out, &r->links[i], i + 1 == r->n_links);
+        put_link(out, &r->links[i], wall_ms, i + 1 == r->n_links);
     if (r->n_links > LINKS_SHOWN)
         buf_printf(out, "    and %zu more links\n", r->n_links - LINKS_SHOWN);
 }
 
-static void put_summary(struct buf *out, const struct config *c, const struct check_options *o, size_t n_warnings)
+static void put_descriptors(struct buf *out, const struct config *c, const struct descriptors *d)
+{
+    unsigned long long limit = d->limit, needed = d->needed, wanted = c->limits.connections;
+    if (limit == UINT64_MAX)
+        buf_puts(out, "\nfiles    as many as wanted may be open");
+    else
+        buf_printf(out, "\nfiles    %llu may be open", limit);
+    if (descriptors_are_short(d))
+        buf_printf(out, ": enough for %llu client connections at once, limits.connections = %llu would need %llu",
+                   (unsigned long long)d->connections, wanted, needed);
+}
+
+static void put_summary(struct buf *out, const struct config *c, const struct check_options *o, size_t n_warnings,
+                        const struct descriptors *d)
 {
     buf_printf(out, "%s: fine", o->path);
     if (n_warnings > 0)
@@ -118,16 +113,41 @@ static void put_summary(struct buf *out, const struct config *c, const struct ch
         buf_puts(out, "no client keys");
     else
         buf_printf(out, "%zu client key%s", c->n_keys, c->n_keys == 1 ? "" : "s");
-    buf_printf(out, "\nadmin    %s\nledger   %s\nworkers  %u\n\n%zu route%s\n",
-               c->admin_listen[0] != '\0' ? c->admin_listen : "off", c->ledger[0] != '\0' ? c->ledger : "off",
-               c->workers, c->n_routes, c->n_routes == 1 ? "" : "s");
+    buf_printf(out, "\nadmin    %s\nledger   %s\nworkers  %u", c->admin_listen[0] != '\0' ? c->admin_listen : "off",
+               c->ledger[0] != '\0' ? c->ledger : "off", c->workers);
+    put_descriptors(out, c, d);
+    buf_printf(out, "\n\n%zu route%s\n", c->n_routes, c->n_routes == 1 ? "" : "s");
     for (size_t i = 0; i < c->n_routes && i < ROUTES_SHOWN; i++)
-        put_route(out, &c->routes[i]);
+        put_route(out, &c->routes[i], c->loaded_wall_ms);
     if (c->n_routes > ROUTES_SHOWN)
         buf_printf(out, "  and %zu more\n", c->n_routes - ROUTES_SHOWN);
 }
 
+static bool can_start(const struct config *c, const struct descriptors *d)
+{
+    return c != NULL && descriptors_can_start(d);
+}
+
 /* ---- for programs ---- */
+
+static void write_descriptors(struct json_writer *w, const struct config *c, const struct descriptors *d)
+{
+    jw_key(w, "descriptors");
+    if (c == NULL) {
+        jw_null(w);
+        return;
+    }
+    jw_object(w);
+    jw_key(w, "limit");
+    jw_uint(w, d->limit);
+    jw_key(w, "needed");
+    jw_uint(w, d->needed);
+    jw_key(w, "least");
+    jw_uint(w, d->least);
+    jw_key(w, "connections");
+    jw_uint(w, d->connections);
+    jw_end(w);
+}
 
 static void write_faults(struct json_writer *w, const struct config_faults *f)
 {
@@ -151,20 +171,7 @@ static void write_faults(struct json_writer *w, const struct config_faults *f)
     jw_end(w);
 }
 
-static void write_rate(struct json_writer *w, const char *name, int64_t rate)
-{
-    struct buf text = {0};
-    jw_key(w, name);
-    if (rate < 0) {
-        jw_null(w);
-        return;
-    }
-    put_rate(&text, rate);
-    jw_string(w, buf_bytes(&text));
-    buf_fini(&text);
-}
-
-static void write_link(struct json_writer *w, const struct link_conf *link)
+static void write_link(struct json_writer *w, const struct link_conf *link, int64_t wall_ms)
 {
     jw_object(w);
     jw_key(w, "provider");
@@ -178,16 +185,7 @@ static void write_link(struct json_writer *w, const struct link_conf *link)
     jw_key(w, "ttft_budget_auto");
     jw_bool(w, link->is_auto_budget);
     jw_key(w, "price");
-    if (link->price == NULL) {
-        jw_null(w);
-    } else {
-        jw_object(w);
-        write_rate(w, "input", link->price->input);
-        write_rate(w, "output", link->price->output);
-        jw_key(w, "version");
-        jw_cstr(w, link->price->version);
-        jw_end(w);
-    }
+    check_price_json(w, link, wall_ms);
     jw_end(w);
 }
 
@@ -202,7 +200,7 @@ static void write_routes(struct json_writer *w, const struct config *c)
         jw_key(w, "links");
         jw_array(w);
         for (size_t k = 0; k < c->routes[i].n_links; k++)
-            write_link(w, &c->routes[i].links[k]);
+            write_link(w, &c->routes[i].links[k], c->loaded_wall_ms);
         jw_end(w);
         jw_end(w);
     }
@@ -210,7 +208,7 @@ static void write_routes(struct json_writer *w, const struct config *c)
 }
 
 static void put_json(struct buf *out, const struct config *c, const struct check_options *o,
-                     const struct config_faults *f)
+                     const struct config_faults *f, const struct descriptors *d)
 {
     struct json_writer w;
     jw_init(&w, out);
@@ -218,18 +216,33 @@ static void put_json(struct buf *out, const struct config *c, const struct check
     jw_key(&w, "file");
     jw_cstr(&w, o->path);
     jw_key(&w, "ok");
-    jw_bool(&w, c != NULL);
+    jw_bool(&w, can_start(c, d));
     jw_key(&w, "errors");
-    jw_uint(&w, f->n_errors);
+    jw_uint(&w, f->n_errors + (c != NULL && !can_start(c, d)));
     jw_key(&w, "warnings");
     jw_uint(&w, f->n - (f->n_errors < f->n ? f->n_errors : f->n));
     write_faults(&w, f);
     write_routes(&w, c);
+    write_descriptors(&w, c, d);
     jw_end(&w);
     buf_putc(out, '\n');
 }
 
 /* ---- */
+
+static void put_verdict(struct buf *out, struct buf *told, const struct config *c, const struct check_options *o,
+                        const struct config_faults *f, const struct descriptors *d)
+{
+    char message[256];
+    if (c == NULL) {
+        buf_printf(told, "%s: %zu error%s\n", o->path, f->n_errors, f->n_errors == 1 ? "" : "s");
+    } else if (can_start(c, d)) {
+        put_summary(out, c, o, f->n, d);
+    } else {
+        descriptors_tell(d, c, message, sizeof message);
+        buf_printf(told, "%s: error: %s\n", o->path, message);
+    }
+}
 
 /* 0 = go on; else the exit code + 1. */
 static int read_options(int argc, char **argv, struct check_options *o)
@@ -266,20 +279,21 @@ int cmd_check(int argc, char **argv)
     struct config_faults faults = {0};
     struct buf out = {0}, told = {0};
     enum err err = config_load_file(o.path, &faults, &c);
+    struct descriptors d = {0};
+    if (err == ERR_OK)
+        d = descriptors_of(c, descriptors_raise(), descriptors_open());
     if (o.is_json) {
-        put_json(&out, c, &o, &faults);
+        put_json(&out, c, &o, &faults, &d);
     } else {
         config_faults_text(&faults, &told);
-        if (c != NULL)
-            put_summary(&out, c, &o, faults.n);
-        else
-            buf_printf(&told, "%s: %zu error%s\n", o.path, faults.n_errors, faults.n_errors == 1 ? "" : "s");
+        put_verdict(&out, &told, c, &o, &faults, &d);
     }
     fputs(buf_cstr(&told), stderr);
     fputs(buf_cstr(&out), stdout);
     buf_fini(&told);
     buf_fini(&out);
     config_faults_fini(&faults);
+    bool is_fine = can_start(c, &d);
     config_unref(c);
-    return err == ERR_OK ? 0 : 1;
+    return is_fine ? 0 : 1;
 }

@@ -2,6 +2,7 @@
 #include "lab/mock.h"
 #include "base/mem.h"
 #include "cmd/cmd.h"
+#include "cmd/tool.h"
 #include "config/fault.h"
 #include "lab/mock_yaml.h"
 
@@ -303,7 +304,7 @@ static int run(const struct setup *s)
     sigaddset(&set, SIGTERM);
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
-    struct stopper stopper = {.loop = loop_new()};
+    struct stopper stopper = {.loop = tool_loop("mock")};
     stopper.watch =
         (struct watch){.fn = on_signal, .fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC), .is_level = true};
     struct mock *m = mock_new(stopper.loop);

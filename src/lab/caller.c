@@ -24,6 +24,7 @@ struct caller *caller_new(void)
 {
     struct caller *c = mem_zalloc(sizeof *c);
     c->loop = loop_new();
+    RM_ASSERT(c->loop != NULL);
     c->resolver = resolver_new(c->loop, RESOLVER_SYSTEM);
     return c;
 }

@@ -63,16 +63,27 @@ static void wake(struct loop *l)
     (void)n; /* EAGAIN: the counter is full, so it wakes anyway */
 }
 
+static void close_open(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
 struct loop *loop_new(void)
 {
     struct loop *l = mem_zalloc(sizeof *l);
-    turn_init(&l->turn, loop_clock_us());
     l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    RM_ASSERT(l->epoll_fd >= 0 && l->wake_fd >= 0);
+    l->wake_fd = l->epoll_fd >= 0 ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
     l->wake = (struct watch){.fn = on_wake, .fd = l->wake_fd, .is_level = true};
-    enum err e = watch_add(l, &l->wake);
-    RM_ASSERT(e == ERR_OK);
+    if (l->wake_fd < 0 || watch_add(l, &l->wake) != ERR_OK) {
+        int why = errno;
+        close_open(l->wake_fd);
+        close_open(l->epoll_fd);
+        mem_free(l);
+        errno = why;
+        return NULL;
+    }
+    turn_init(&l->turn, loop_clock_us());
     return l;
 }
 

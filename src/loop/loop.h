@@ -48,6 +48,7 @@ struct mail {
     struct mail *_Atomic next;
 };
 
+/* NULL = the system grants no descriptor for it; errno says why. */
 struct loop *loop_new(void);
 /* No timer may be armed and no descriptor registered. */
 void loop_free(struct loop *l);

@@ -8,12 +8,13 @@
 #include "net/listen.h"
 #include "panel/admin.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
-enum { ACCEPTS_PER_TURN = 32 };
+enum { ACCEPTS_PER_TURN = 32, ACCEPT_PAUSE_US = 100000 };
 
 struct panel {
     struct panel_options options;
@@ -22,6 +23,7 @@ struct panel {
     int fd;
     struct loop *loop;
     struct watch listener;
+    struct timer accept_pause; /* out of descriptors: the listener would be ready again at once, and again */
     struct server *server;
     struct admin *admin;
     pthread_t thread;
@@ -69,12 +71,28 @@ static void on_writable(struct inbound *in, void *arg)
 {
 }
 
+static void pause_accepting(struct panel *p)
+{
+    watch_del(p->loop, &p->listener);
+    timer_arm(p->loop, &p->accept_pause, loop_now_us(p->loop) + ACCEPT_PAUSE_US);
+}
+
+static void resume_accepting(struct timer *t)
+{
+    struct panel *p = RM_CONTAINER(t, struct panel, accept_pause);
+    p->listener.fd = p->fd;
+    if (watch_add(p->loop, &p->listener) != ERR_OK)
+        timer_arm(p->loop, t, loop_now_us(p->loop) + ACCEPT_PAUSE_US);
+}
+
 static void on_connection(struct watch *w, unsigned ready)
 {
     struct panel *p = RM_CONTAINER(w, struct panel, listener);
     for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
         int fd = listen_accept(w->fd);
         struct stream *s;
+        if (fd == -2)
+            pause_accepting(p);
         if (fd < 0)
             return;
         if (stream_accept(p->loop, fd, &s) == ERR_OK)
@@ -122,8 +140,13 @@ static const struct server_handler handler = {on_request, on_head, on_refused, o
 static enum err start_loop(struct panel *p, char *message, size_t cap)
 {
     p->loop = loop_new();
+    if (p->loop == NULL) {
+        snprintf(message, cap, "the system grants no event loop: %s", strerror(errno));
+        return ERR_IO;
+    }
     p->server = server_new(p->loop, &limits, &handler, p);
     p->admin = admin_new(&p->options);
+    p->accept_pause.fn = resume_accepting;
     p->listener = (struct watch){.fn = on_connection, .fd = p->fd, .is_level = true};
     if (watch_add(p->loop, &p->listener) != ERR_OK) {
         snprintf(message, cap, "admin: the listener cannot be watched");
@@ -146,6 +169,7 @@ static void release(struct panel *p)
     if (p->loop != NULL) {
         if (p->listener.fd >= 0)
             watch_del(p->loop, &p->listener);
+        timer_cancel(p->loop, &p->accept_pause);
         server_close(p->server);
         for (int i = 0; i < 100 && server_n_conns(p->server) > 0; i++)
             loop_turn(p->loop, 0);

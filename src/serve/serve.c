@@ -5,13 +5,14 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "net/listen.h"
+#include "serve/descriptors.h"
 #include "serve/keep.h"
 #include "serve/snapshot.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,22 +30,21 @@ struct gateway {
     pthread_t threads[WORKERS_MAX];
     int fds[WORKERS_MAX];
     unsigned n_workers;
+    uint64_t connections_max; /* clients at once: what the descriptors carry */
     char listen[160];
 };
 
-static bool raise_descriptor_limit(uint64_t want, char *message, size_t cap)
+/* False: a start makes no sense. */
+static bool find_descriptors(struct gateway *g, char *message, size_t cap)
 {
-    struct rlimit r;
-    if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur >= want)
+    struct descriptors d = descriptors_of(g->config, descriptors_raise(), descriptors_open());
+    g->connections_max = d.connections;
+    if (!descriptors_are_short(&d))
         return true;
-    r.rlim_cur = r.rlim_max < want ? r.rlim_max : want;
-    if (setrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur >= want)
-        return true;
-    snprintf(
-        message, cap,
-        "the descriptor limit is %llu, %llu would be needed for limits.connections; accepting pauses when they run out",
-        (unsigned long long)r.rlim_cur, (unsigned long long)want);
-    return false;
+    descriptors_tell(&d, g->config, message, cap);
+    if (descriptors_can_start(&d))
+        LOG(LOG_WARN, "serve", "-", "%s", message);
+    return descriptors_can_start(&d);
 }
 
 static enum err open_listeners(struct gateway *g, char *message, size_t cap)
@@ -91,7 +91,8 @@ void gateway_keep(struct gateway *g)
     (void)keep_save(&kept, g->config->ledger);
 }
 
-static void start_workers(struct gateway *g)
+/* Those that could be made; false = not all, and nothing runs yet. */
+static bool make_workers(struct gateway *g)
 {
     uint64_t seed = g->options.seed;
     if (seed == 0 && getrandom(&seed, sizeof seed, 0) != sizeof seed)
@@ -99,6 +100,7 @@ static void start_workers(struct gateway *g)
     for (unsigned i = 0; i < g->n_workers; i++) {
         struct worker_options o = {.core = i,
                                    .listen_fd = g->fds[i],
+                                   .connections_max = g->connections_max,
                                    .config = g->config,
                                    .registry = g->registry,
                                    .latency = g->latency,
@@ -106,7 +108,14 @@ static void start_workers(struct gateway *g)
                                    .ledger = g->ledger,
                                    .seed = seed + i * 0x9e3779b97f4a7c15ULL};
         g->workers[i] = worker_new(&o);
+        if (g->workers[i] == NULL)
+            return false;
     }
+    return true;
+}
+
+static void start_workers(struct gateway *g)
+{
     struct kept kept = kept_of(g);
     keep_load(&kept, g->config->ledger);
     for (unsigned i = 0; i < g->n_workers; i++)
@@ -115,6 +124,8 @@ static void start_workers(struct gateway *g)
 
 static void release(struct gateway *g)
 {
+    for (unsigned i = 0; i < g->n_workers; i++)
+        worker_free(g->workers[i]);
     for (unsigned i = 0; i < g->n_workers; i++)
         if (g->fds[i] >= 0)
             close(g->fds[i]);
@@ -139,7 +150,6 @@ static void tell_providers_off(const struct config *c)
 enum err gateway_start(const struct gateway_options *o, struct gateway **out, char *message, size_t message_cap)
 {
     struct gateway *g = mem_zalloc(sizeof *g);
-    char note[200];
     g->options = *o;
     pthread_mutex_init(&g->config_lock, NULL);
     g->config = config_ref(o->config);
@@ -149,13 +159,17 @@ enum err gateway_start(const struct gateway_options *o, struct gateway **out, ch
         g->fds[i] = -1;
     g->latency = latency_new(g->n_workers);
     g->ratios = ratio_book_new(g->n_workers);
-    if (!raise_descriptor_limit(2 * g->config->limits.connections + 64, note, sizeof note))
-        LOG(LOG_WARN, "serve", "-", "%s", note);
-    enum err e = snapshot_prepare(g->config, g->registry, message, message_cap);
+    enum err e = find_descriptors(g, message, message_cap) ? ERR_OK : ERR_LIMIT;
+    if (e == ERR_OK)
+        e = snapshot_prepare(g->config, g->registry, message, message_cap);
     if (e == ERR_OK)
         e = open_listeners(g, message, message_cap);
     if (e == ERR_OK)
         e = open_ledger(g, message, message_cap);
+    if (e == ERR_OK && !make_workers(g)) {
+        snprintf(message, message_cap, "the system grants no event loop (epoll, eventfd): %s", strerror(errno));
+        e = ERR_IO;
+    }
     if (e != ERR_OK) {
         release(g);
         return e;
@@ -249,8 +263,6 @@ void gateway_stop(struct gateway *g, bool (*is_urgent)(void))
     for (unsigned i = 0; i < g->n_workers; i++)
         pthread_join(g->threads[i], NULL);
     gateway_keep(g);
-    for (unsigned i = 0; i < g->n_workers; i++)
-        worker_free(g->workers[i]);
     unsigned cut = atomic_load(&n_cut);
     if (cut > 0)
         LOG(LOG_WARN, "serve", "-", "stopped: %u requests were cut (outcome drained)", cut);

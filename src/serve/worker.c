@@ -91,8 +91,11 @@ static void resume_accepting(struct timer *t)
 
 static void pause_accepting(struct worker *w)
 {
-    LOG(LOG_WARN, "serve", "-", "out of descriptors: accepting is paused; raise the limit (ulimit -n)");
+    if (!w->is_short) /* once a shortage */
+        LOG(LOG_WARN, "serve", "-", "out of descriptors: accepting is paused; raise the limit (ulimit -n)");
+    w->is_short = true;
     watch_del(w->loop, &w->listener);
+    upstream_prune(w->upstream, NULL); /* an idle connection to a provider is worth less than a client */
     timer_arm(w->loop, &w->accept_pause, loop_now_us(w->loop) + ACCEPT_PAUSE_US);
 }
 
@@ -106,6 +109,7 @@ static void on_listener(struct watch *watch, unsigned ready)
             pause_accepting(w);
         if (fd < 0)
             return;
+        w->is_short = false;
         struct stream *s;
         if (stream_accept(w->loop, fd, &s) == ERR_OK)
             front_accept(w->front, s);
@@ -124,8 +128,16 @@ static void look_drained(struct timer *t)
         timer_arm(w->loop, t, loop_now_us(w->loop) + DRAIN_LOOK_US);
 }
 
-static struct server_limits limits_of(const struct config *c)
+/* What the descriptors carry bounds what the configuration wants. */
+static uint64_t connections_of(const struct worker *w)
 {
+    uint64_t wanted = w->config->limits.connections;
+    return w->connections_max != 0 && w->connections_max < wanted ? w->connections_max : wanted;
+}
+
+static struct server_limits limits_of(const struct worker *w)
+{
+    const struct config *c = w->config;
     const struct limits_conf *l = &c->limits;
     uint32_t share = c->workers > 0 ? c->workers : 1;
     return (struct server_limits){.head = {.bytes = l->header_bytes, .fields = l->headers},
@@ -136,7 +148,7 @@ static struct server_limits limits_of(const struct config *c)
                                   .client_idle_ms = (uint32_t)l->client_idle_ms,
                                   .client_stall_ms = (uint32_t)l->client_stall_ms,
                                   .requests_per_connection = (uint32_t)l->requests_per_connection,
-                                  .connections = (uint32_t)((l->connections + share - 1) / share)};
+                                  .connections = (uint32_t)((connections_of(w) + share - 1) / share)};
 }
 
 /* When each route was used last. A route that was in use before a reload is in use after it. */
@@ -161,8 +173,13 @@ struct worker *worker_new(const struct worker_options *o)
                                                  .config = current_config,
                                                  .new_id = new_id,
                                                  .on_refused = on_refused};
+    struct loop *loop = loop_new();
+    if (loop == NULL)
+        return NULL;
     struct worker *w = mem_zalloc_lines(sizeof *w); /* stats begin a line of their own */
     w->core = o->core;
+    w->loop = loop;
+    w->connections_max = o->connections_max;
     w->config = config_of_core(o->config);
     w->registry = o->registry;
     w->ledger = o->ledger;
@@ -177,10 +194,9 @@ struct worker *worker_new(const struct worker_options *o)
         w->env.ratios = ratio_core(o->ratios, o->core);
     list_init(&w->flights);
     list_init(&w->probes);
-    w->loop = loop_new();
     w->resolver = resolver_new(w->loop, o->config->resolver_is_system ? RESOLVER_SYSTEM : RESOLVER_CARES);
     w->upstream = upstream_new(w->loop, w->resolver);
-    struct server_limits limits = limits_of(w->config);
+    struct server_limits limits = limits_of(w);
     w->front = front_new(w->loop, &limits, &handler, w);
     w->listen_fd = o->listen_fd;
     w->listener = (struct watch){.fn = on_listener, .fd = o->listen_fd, .is_level = true};
@@ -229,7 +245,7 @@ static void do_reload(struct mail *m)
     struct config *old = w->config;
     w->config = config_of_core(o->config);
     config_unref(o->config);
-    struct server_limits limits = limits_of(w->config);
+    struct server_limits limits = limits_of(w);
     front_set_limits(w->front, &limits);
     fit_routes(w, old);
     upstream_prune(w->upstream, w->config);

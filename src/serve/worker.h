@@ -12,8 +12,9 @@
 
 struct worker_options {
     unsigned core;
-    int listen_fd;         /* owned by the caller */
-    struct config *config; /* one reference is taken */
+    int listen_fd;            /* owned by the caller */
+    uint64_t connections_max; /* clients at once, over all workers; 0 = as limits.connections says */
+    struct config *config;    /* one reference is taken */
     struct registry *registry;
     struct latency *latency;   /* may be NULL: budgets stay as configured */
     struct ratio_book *ratios; /* may be NULL: four bytes a token */
@@ -37,10 +38,12 @@ struct worker {
     struct relay_env env;
     struct list flights;
     uint32_t id_counter;
+    uint64_t connections_max;
     bool is_draining;
     int listen_fd;
     struct watch listener;
     struct timer accept_pause; /* out of descriptors: accepting is paused */
+    bool is_short;             /* since the last connection that could be accepted */
     struct timer drain_look;
     _Atomic bool is_drained;
     struct timer standby_timer;
@@ -50,7 +53,7 @@ struct worker {
     struct stats stats;
 };
 
-/* Builds the worker; it accepts once worker_run is called. */
+/* Builds the worker; it accepts once worker_run is called. NULL = the system grants no loop, errno says why. */
 struct worker *worker_new(const struct worker_options *o);
 /* Runs its loop on the calling thread until worker_stop. */
 void worker_run(struct worker *w);

@@ -19,7 +19,7 @@
 
 /* Patience for a refusal's body, and for the terminal marker of an answer that has named its finish. */
 enum { OUTPUTS_PER_TURN = 16384 /* a packed answer is more than it looks: then the others have their turn */ };
-enum { REFUSAL_US = 2000000, FINISH_US = 2000000 };
+enum { REFUSAL_US = 2000000, FINISH_US = 2000000, DIAL_AGAIN_US = 50000 };
 
 enum exchange_state {
     EXCHANGE_CONNECTING,
@@ -156,10 +156,29 @@ static void send_request(struct exchange *x)
         client_conn_pause(pooled_conn(x->conn));
 }
 
+static uint64_t connect_end_us(const struct exchange *x)
+{
+    return x->dial_us + (uint64_t)x->spec.connect_timeout_ms * 1000;
+}
+
+/* A shortage of our own is no fault of the provider's: what lies idle is let go, and after a moment it is tried again.
+ * False: there is no time left for that. */
+static bool waits_for_descriptors(struct exchange *x)
+{
+    uint64_t again_us = loop_now_us(x->loop) + DIAL_AGAIN_US;
+    upstream_prune(x->upstream, NULL);
+    if (again_us >= connect_end_us(x))
+        return false;
+    timer_arm(x->loop, &x->timer, again_us);
+    return true;
+}
+
 static void on_dialed(const struct dial_result *r, void *arg)
 {
     struct exchange *x = arg;
     x->dial = NULL;
+    if (r->failure == DIAL_NO_DESCRIPTORS && waits_for_descriptors(x))
+        return;
     timer_cancel(x->loop, &x->timer);
     if (r->failure == DIAL_OK) {
         x->connect_us = (int64_t)(loop_now_us(x->loop) - x->dial_us);
@@ -172,13 +191,18 @@ static void on_dialed(const struct dial_result *r, void *arg)
     x->spec.ready(x, x->spec.arg);
 }
 
-static void start_dial(struct exchange *x)
+static void dial_now(struct exchange *x)
 {
     const struct provider_conf *p = x->spec.provider;
+    x->dial = dial_start(x->loop, x->upstream->resolver, p->tls, p->url.host, p->url.port, on_dialed, x);
+    timer_arm(x->loop, &x->timer, connect_end_us(x));
+}
+
+static void start_dial(struct exchange *x)
+{
     x->is_reused = false;
     x->dial_us = loop_now_us(x->loop);
-    x->dial = dial_start(x->loop, x->upstream->resolver, p->tls, p->url.host, p->url.port, on_dialed, x);
-    timer_arm(x->loop, &x->timer, x->dial_us + (uint64_t)x->spec.connect_timeout_ms * 1000);
+    dial_now(x);
 }
 
 static void time_connect_out(struct exchange *x)
@@ -210,6 +234,10 @@ static void settle(struct exchange *x, enum answer_result r);
 static void on_timer(struct timer *t)
 {
     struct exchange *x = RM_CONTAINER(t, struct exchange, timer);
+    if (is_in(x, EXCHANGE_CONNECTING) && x->dial == NULL) {
+        dial_now(x);
+        return;
+    }
     if (is_in(x, EXCHANGE_CONNECTING))
         time_connect_out(x);
     else if (is_in(x, EXCHANGE_REFUSED))

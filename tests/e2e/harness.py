@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import resource
 import signal
 import socket
 import struct
@@ -304,7 +305,8 @@ def provider_conf(port, dialect="openai", key="sk-prov-secret", scheme="http", h
 
 
 class Gateway:
-    def __init__(self, tmp, config, env=None, binary=BINARY, wait=True, name="ringmain"):
+    def __init__(self, tmp, config, env=None, binary=BINARY, wait=True, name="ringmain", nofile=None, pass_fds=()):
+        """nofile: (soft, hard) limit of open files that it starts under; pass_fds: descriptors that it inherits."""
         self.dir = pathlib.Path(tmp)
         self.port, self.admin_port = free_port(), free_port()
         self.config = {"listen": f"127.0.0.1:{self.port}", "admin": f"127.0.0.1:{self.admin_port}", "workers": 1,
@@ -314,7 +316,8 @@ class Gateway:
         self.err = open(self.dir / f"{name}.err", "wb+")
         self.env = {**os.environ, **(env or {})}
         self.env.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0")
-        self.proc = subprocess.Popen([binary, "serve", "-c", str(self.path)], cwd=self.dir, stdout=subprocess.PIPE, stderr=self.err, env=self.env)
+        self.proc = subprocess.Popen([binary, "serve", "-c", str(self.path)], cwd=self.dir, stdout=subprocess.PIPE, stderr=self.err, env=self.env,
+                                     pass_fds=pass_fds, preexec_fn=nofile and (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, nofile)))
         if wait:
             wait_for(self._is_up, 10, "the gateway to listen")
 

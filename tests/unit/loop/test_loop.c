@@ -4,9 +4,11 @@
 #include "base/mem.h"
 #include "loop/loop.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -303,6 +305,28 @@ static void clocks(void **state)
     assert_true(loop_wall_ms(l) > INT64_C(1700000000000));
 }
 
+/* With none left, and with one: the loop needs two. */
+static void no_descriptor_no_loop(void **state)
+{
+    struct rlimit was;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+    int next = dup(0);
+    close(next);
+    for (int n_left = 0; n_left <= 1; n_left++) {
+        struct rlimit few = {.rlim_cur = (rlim_t)(next + n_left), .rlim_max = was.rlim_max};
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        errno = 0;
+        struct loop *none = loop_new();
+        int why = errno;
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+        assert_null(none);
+        assert_int_equal(why, EMFILE);
+    }
+    int again = dup(0);
+    assert_int_equal(again, next); /* nothing was left open */
+    close(again);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -318,6 +342,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(level_watch_repeats, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(bad_descriptor_is_refused, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(clocks, open_loop, close_loop),
+        cmocka_unit_test(no_descriptor_no_loop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
