@@ -2,7 +2,8 @@
  *
  * epoll hands out up to EVENTS_MAX events at a time; they are called one after another, and a watch that is deleted
  * meanwhile is struck from the rest of the batch. Other threads wake the loop through an eventfd, which is a watch like
- * any other. A wait is rounded up to a whole millisecond: a timer is never early, and at most 1 ms late. */
+ * any other. A wait is exact to a microsecond where the kernel has epoll_pwait2 (Linux 5.11), else rounded up to a
+ * whole millisecond: a timer is never early. */
 #include "loop/loop.h"
 
 #include "base/mem.h"
@@ -24,6 +25,7 @@ struct loop {
     struct watch wake;
     size_t n_watches;
     _Atomic bool stops;
+    bool is_coarse;           /* the kernel, or a filter of the container's, knows milliseconds only */
     int n_events, next_event; /* the batch being called: [next_event, n_events) is still to come */
     struct epoll_event events[EVENTS_MAX];
 };
@@ -148,28 +150,38 @@ static void call_ready(struct loop *l)
     l->n_events = l->next_event = 0;
 }
 
-/* Whole milliseconds that epoll may wait. */
-static int wait_ms(struct loop *l, uint64_t max_wait_us)
+/* How long epoll may wait. */
+static uint64_t wait_us(struct loop *l, uint64_t max_wait_us)
 {
-    uint64_t wait_us = max_wait_us < WAIT_MAX_US ? max_wait_us : WAIT_MAX_US;
+    uint64_t most_us = max_wait_us < WAIT_MAX_US ? max_wait_us : WAIT_MAX_US;
     uint64_t next_us = timers_next_us(&l->turn.timers);
-    if (wait_us == 0 || turn_is_pressing(&l->turn))
+    if (most_us == 0 || turn_is_pressing(&l->turn))
         return 0;
-    if (next_us != UINT64_MAX) {
-        uint64_t clock_us = loop_clock_us();
-        /* The next turn's clock is one more than this one's at least, hence + 1. */
-        if (next_us <= clock_us + 1)
-            return 0;
-        if (next_us - clock_us < wait_us)
-            wait_us = next_us - clock_us;
+    if (next_us == UINT64_MAX)
+        return most_us;
+    uint64_t clock_us = loop_clock_us();
+    /* The next turn's clock is one more than this one's at least, hence + 1. */
+    if (next_us <= clock_us + 1)
+        return 0;
+    return next_us - clock_us < most_us ? next_us - clock_us : most_us;
+}
+
+static int wait_for_events(struct loop *l, uint64_t us)
+{
+    if (!l->is_coarse) {
+        struct timespec ts = {.tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000) * 1000};
+        int n = epoll_pwait2(l->epoll_fd, l->events, EVENTS_MAX, &ts, NULL);
+        if (n >= 0 || (errno != ENOSYS && errno != EPERM))
+            return n;
+        l->is_coarse = true;
     }
-    return (int)((wait_us + 999) / 1000);
+    return epoll_wait(l->epoll_fd, l->events, EVENTS_MAX, (int)((us + 999) / 1000));
 }
 
 void loop_turn(struct loop *l, uint64_t max_wait_us)
 {
     RM_ASSERT(l->n_events == 0); /* turns do not nest */
-    int n = epoll_wait(l->epoll_fd, l->events, EVENTS_MAX, wait_ms(l, max_wait_us));
+    int n = wait_for_events(l, wait_us(l, max_wait_us));
     RM_ASSERT(n >= 0 || errno == EINTR);
     l->n_events = n > 0 ? n : 0;
     uint64_t clock_us = loop_clock_us();

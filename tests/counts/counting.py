@@ -267,7 +267,7 @@ def system_calls(folder, work, port, **route):
 
 def loop_of(threads):
     """The worker's system calls."""
-    return max(threads.values(), key=lambda calls: calls.get("epoll_wait", 0))
+    return max(threads.values(), key=lambda calls: calls.get("epoll_pwait2", 0) + calls.get("epoll_wait", 0))
 
 
 def together(works):

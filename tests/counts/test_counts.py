@@ -15,7 +15,7 @@ GATE = {
     "call_syscalls": 6.5,       # 6: two waits, two reads, two writes; busy loops share the waits
     "crowd_syscalls": 4.4,      # 64 calls in hand at once: two reads, two writes, a share of the waits
     "chunk_syscalls": 3.3,      # 3: a wait, a read, a write
-    "stream_kb": 28,            # 24.6
+    "stream_kb": 8.5,           # 7.4
 }
 FEW, MANY = 100, 500           # calls
 FEW_LARGE, MANY_LARGE = 30, 130
