@@ -31,7 +31,7 @@ static void usage(FILE *to)
           "  --db FILE           this ledger file\n"
           "  -n N                how many (20, at most 1000)\n"
           "  -f, --follow        go on with what comes\n"
-          "  --since WHEN        30m, 24h, 7d, or a time: 2026-11-30T07:00:00Z\n"
+          "  --since WHEN        30m, 24h, 7d, a day, or a time: 2026-11-30T07:00:00Z\n"
           "  --json              figures as JSON; tail: one object a line\n"
           "  -h, --help          this text\n",
           to);
@@ -309,8 +309,11 @@ bool ledger_since(struct ledger_reader *r, const char *text, int64_t *ms)
         int64_t ms;
     } units[] = {{'s', 1000}, {'m', 60000}, {'h', 3600000}, {'d', 86400000}, {'w', 604800000}};
     struct bytes t = bytes_of(text);
+    char midnight[] = "0000-00-00T00:00:00Z";
     uint64_t n;
-    if (text_time_parse(t, ms))
+    if (t.n == 10) /* a day: from its beginning */
+        memcpy(midnight, t.p, 10);
+    if (text_time_parse(t, ms) || (t.n == 10 && text_time_parse(bytes_of(midnight), ms)))
         return true;
     if (t.n < 2 || !bytes_to_u64(bytes_slice(t, 0, t.n - 1), &n) || n > 1000000)
         return false;

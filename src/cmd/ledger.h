@@ -6,7 +6,7 @@
 #include "ledger/counting.h"
 #include "ledger/reader.h"
 
-/* "30m", "24h", "7d", or a time -> milliseconds since 1970. False = none of them. */
+/* "30m", "24h", "7d", a day (UTC), or a time -> milliseconds since 1970. False = none of them. */
 bool ledger_since(struct ledger_reader *r, const char *text, int64_t *ms);
 
 /* Subcommands of their own; argv[0] is the word. */

@@ -1,11 +1,13 @@
 #include "dialect/anthropic_usage.h"
 
-static const int64_t COUNT_MAX = INT64_C(1000000000000);
+/* More than any model reads or writes in a call. A number beyond it is no report, or one broken server would put sums
+ * on the ledger that nothing can be added to. */
+static const int64_t COUNT_MAX = INT64_C(1000000000);
 
 static int64_t count(yyjson_val *object, const char *name)
 {
     int64_t v = json_tree_int(object, name, -1);
-    return v > COUNT_MAX ? COUNT_MAX : v < 0 ? -1 : v;
+    return v > COUNT_MAX || v < 0 ? -1 : v;
 }
 
 static int64_t known(int64_t v)

@@ -189,12 +189,25 @@ static enum reconcile_verdict judge_parts(const struct reconcile_row *r, uint32_
     return tokens && rates ? RECONCILE_BOTH : tokens ? RECONCILE_TOKENS : rates ? RECONCILE_RATES : RECONCILE_BOTH;
 }
 
+static bool has_none(const struct usage *u)
+{
+    return usage_prompt(u) == 0 && u->output <= 0;
+}
+
+/* A side alone that tells of nothing: exports list days without calls. */
+static bool is_nothing(const struct reconcile_row *r)
+{
+    if (r->has_ours)
+        return r->ours.cost_nusd == 0 && r->ours.n_unpriced == 0 && has_none(&r->ours.usage);
+    return (r->billed_nusd == 0 || r->billed_nusd == NUSD_UNKNOWN) && has_none(&r->billed);
+}
+
 static void judge(struct reconcile_row *r, const struct reconcile_ask *ask)
 {
     r->difference_nusd = r->billed_nusd == NUSD_UNKNOWN ? NUSD_UNKNOWN : r->billed_nusd - r->ours.cost_nusd;
     explain(r, ask);
     if (!r->has_ours || !r->has_invoice) {
-        r->verdict = r->has_ours ? RECONCILE_ONLY_OURS : RECONCILE_ONLY_INVOICE;
+        r->verdict = is_nothing(r) ? RECONCILE_AGREES : r->has_ours ? RECONCILE_ONLY_OURS : RECONCILE_ONLY_INVOICE;
         return;
     }
     if (r->billed_nusd == NUSD_UNKNOWN) {

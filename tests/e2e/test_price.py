@@ -259,6 +259,18 @@ def test_each_providers_counting(world, case):
     assert row["attempts"][0]["tokens_from"] == "reported" and row["cost_nusd"] == 1000 * micro
 
 
+@pytest.mark.parametrize("dialect, usage", [("openai", {"prompt_tokens": 2 ** 63 - 1, "completion_tokens": 2 ** 63 - 1, "total_tokens": 1}),
+                                            ("anthropic", {"input_tokens": 2 ** 62, "output_tokens": 2 ** 62})])
+def test_a_report_beyond_reason_is_none(world, dialect, usage):
+    """What no model can have counted is estimated, and sums can still be made."""
+    g, _ = world.chain(lambda req: Reply(http(200, {**whole(dialect, "Hi."), "usage": usage})), dialects=[dialect], route={"upstream_stream": "off"},
+                       config={"prices": {"a/m-a": {"input": "3", "output": "15"}}})
+    rows = [g.row(g.chat(stream=False)) for _ in range(3)]
+    assert {r["attempts"][0]["tokens_from"] for r in rows} == {"estimated"}
+    total = json.loads(run("ledger", "sum", "--since", rows[0]["started"][:10], "--json", cwd=g.dir)[0])
+    assert total["cost_nusd"] == sum(r["cost_nusd"] for r in rows) < NUSD and total["tokens_from"]["estimated"]["attempts"] == 3
+
+
 # ---- an invoice beside the ledger
 
 def test_reconcile(world):

@@ -6,8 +6,12 @@
 /* USD per million: 1 in, 10 out, 0.1 read. */
 static const struct price known = {1000000, 10000000, 100000, -1, -1, "t", "t", NULL};
 
-static const struct price *find(struct bytes model, int64_t wall_ms, void *arg)
+static const struct price flex = {500000, 5000000, 50000, -1, -1, "t", "t", NULL};
+
+static const struct price *find(struct bytes model, const char *service, int64_t wall_ms, void *arg)
 {
+    if (strcmp(service, "flex") == 0)
+        return &flex;
     return bytes_is(model, "unpriced") ? NULL : &known;
 }
 
@@ -45,6 +49,23 @@ static struct reconcile_row one(struct day_use mine, struct invoice_row theirs, 
 
 #define MILLION INT64_C(1000000)
 #define USD INT64_C(1000000000)
+
+/* What all of a day had of one class is taken at its rates; of several, at the standard ones. */
+static void classes_of_service(void **state)
+{
+    struct day_use mine = ours("m", 2 * MILLION, 0, 0, USD);
+    struct invoice_row theirs = billed("m", 3 * MILLION, 0, 0, USD + USD / 2);
+    mine.n_classed = 9;
+    mine.service = "flex";
+    struct reconcile_row r = one(mine, theirs, false);
+    assert_int_equal(r.verdict, RECONCILE_TOKENS);
+    assert_int_equal(r.tokens_nusd, USD / 2);
+    assert_int_equal(r.rates_nusd, 0);
+    mine.is_mixed = true;
+    r = one(mine, theirs, false);
+    assert_int_equal(r.tokens_nusd, USD);
+    assert_int_equal(r.rates_nusd, -USD / 2);
+}
 
 static void agrees(void **state)
 {
@@ -139,12 +160,35 @@ static void joined_by_day_and_name(void **state)
     assert_int_equal(mem_live(MEM_ARENA), 0);
 }
 
+/* Days and models without a call stand in exports too. */
+static void nothing_agrees_with_nothing(void **state)
+{
+    struct day_use mine[] = {ours("idle", 0, 0, 0, 0), ours("used", 1, 0, 0, 0)};
+    struct invoice_row theirs[] = {billed("zero", 0, 0, 0, 0), billed("untold", -1, -1, -1, 0),
+                                   billed("free", 5, 0, 0, 0), billed("paid", 0, 0, 0, 1)};
+    struct invoice in = {.rows = theirs, .n = 4};
+    struct reconcile_ask ask = {mine, 2, &in, false, 1000, find, NULL};
+    struct reconcile out;
+    struct arena a = {0};
+    reconcile(&ask, &a, &out);
+    assert_int_equal(out.n, 6);
+    assert_int_equal(row_of(&out, "idle")->verdict, RECONCILE_AGREES);
+    assert_int_equal(row_of(&out, "zero")->verdict, RECONCILE_AGREES);
+    assert_int_equal(row_of(&out, "untold")->verdict, RECONCILE_AGREES);
+    assert_int_equal(row_of(&out, "used")->verdict, RECONCILE_ONLY_OURS);
+    assert_int_equal(row_of(&out, "free")->verdict, RECONCILE_ONLY_INVOICE);
+    assert_int_equal(row_of(&out, "paid")->verdict, RECONCILE_ONLY_INVOICE);
+    arena_fini(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees),
         cmocka_unit_test(where_it_lies),
         cmocka_unit_test(joined_by_day_and_name),
+        cmocka_unit_test(nothing_agrees_with_nothing),
+        cmocka_unit_test(classes_of_service),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
