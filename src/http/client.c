@@ -79,14 +79,18 @@ static struct bytes piece_at(const struct client_conn *c, size_t i)
     return i == 0 ? c->head_out : c->body_out[i - 1];
 }
 
-static int fill_vectors(const struct client_conn *c, struct iovec *v)
+/* Returns how many; *n_bytes: their sum. */
+static int fill_vectors(const struct client_conn *c, struct iovec *v, size_t *n_bytes)
 {
     int n = 0;
     size_t offset = c->offset;
+    *n_bytes = 0;
     for (size_t i = c->piece; i <= c->n_body_out && n < IOV_MAX_USED; i++, offset = 0) {
         struct bytes b = piece_at(c, i);
-        if (b.n > offset)
-            v[n++] = (struct iovec){.iov_base = (char *)(uintptr_t)b.p + offset, .iov_len = b.n - offset};
+        if (b.n <= offset)
+            continue;
+        v[n++] = (struct iovec){.iov_base = (char *)(uintptr_t)b.p + offset, .iov_len = b.n - offset};
+        *n_bytes += b.n - offset;
     }
     return n;
 }
@@ -111,18 +115,20 @@ static void write_more(struct client_conn *c)
 {
     while (c->request.state == REQUEST_WRITING) {
         struct iovec v[IOV_MAX_USED];
-        int n_v = fill_vectors(c, v);
-        size_t n = 0;
-        if (n_v == 0) {
-            sm_move(&c->request, REQUEST_WRITTEN, "http", "-");
-            return;
-        }
+        size_t n = 0, n_bytes = 0;
+        int n_v = fill_vectors(c, v, &n_bytes);
         enum io r = stream_write(c->stream, v, n_v, &n);
         if (r == IO_AGAIN)
             return;
         if (r != IO_OK) {
             sm_move(&c->request, REQUEST_BROKEN, "http", "-");
             c->is_readable = true;
+            return;
+        }
+        if (n == n_bytes && n_v < IOV_MAX_USED) {
+            c->n_sent += n;
+            c->piece = c->n_body_out + 1;
+            sm_move(&c->request, REQUEST_WRITTEN, "http", "-");
             return;
         }
         advance(c, n);
@@ -244,8 +250,8 @@ static void end_whole(struct client_conn *c, struct client_event *ev)
     ev->kind = CLIENT_END;
 }
 
-/* A head is there. False: it was an interim one, look for the next. */
-static bool take_head(struct client_conn *c, size_t used, struct client_event *ev)
+/* A head is there, in `text`. False: it was an interim one, look for the next. */
+static bool take_head(struct client_conn *c, struct bytes text, struct client_event *ev)
 {
     if (c->head.status < 200) {
         buf_clear(&c->head_bytes);
@@ -254,17 +260,42 @@ static bool take_head(struct client_conn *c, size_t used, struct client_event *e
         end_over(c, ev, CLIENT_BAD, c->head.status == 101 ? "an upgrade nobody asked for" : "too many interim answers");
         return true;
     }
-    c->head_bytes.n = used;
+    if (c->head_bytes.n == 0) {
+        buf_put(&c->head_bytes, text);
+        head_move(&c->head, text, c->head_bytes.p);
+    }
+    c->head_bytes.n = text.n;
     body_init(&c->reader, c->head.framing, c->head.content_length);
     sm_move(&c->response, RESPONSE_BODY, "http", "-");
     *ev = (struct client_event){.kind = CLIENT_HEAD, .head = &c->head};
     return true;
 }
 
-static void next_head(struct client_conn *c, struct client_event *ev)
+/* A head that came whole is read where it lies; one that came in parts is gathered in head_bytes first. */
+static enum head_result find_head(struct client_conn *c, struct bytes *text, const char **why)
 {
     static const struct head_limits limits = {HEAD_BYTES_MAX, HEAD_FIELDS_MAX};
+    size_t before = c->head_bytes.n, used = 0;
+    *text = c->in;
+    if (before > 0) {
+        buf_put(&c->head_bytes, bytes_slice(c->in, 0, HEAD_BYTES_MAX - before));
+        *text = buf_bytes(&c->head_bytes);
+    }
+    enum head_result r = head_parse(*text, HEAD_RESPONSE, false, &limits, &c->arena, &c->head, &used, why);
+    if (r == HEAD_MORE && before == 0)
+        buf_put(&c->head_bytes, c->in);
+    if (r == HEAD_OK)
+        text->n = used;
+    if (r == HEAD_OK || r == HEAD_MORE)
+        drop(&c->in, text->n - before);
+    return r;
+}
+
+static void next_head(struct client_conn *c, struct client_event *ev)
+{
     for (;;) {
+        struct bytes text;
+        const char *why = "";
         enum io io = fill(c);
         if (io == IO_AGAIN)
             return;
@@ -272,17 +303,12 @@ static void next_head(struct client_conn *c, struct client_event *ev)
             end_broken(c, ev, io);
             return;
         }
-        size_t before = c->head_bytes.n, used = 0;
-        const char *why = "";
-        buf_put(&c->head_bytes, bytes_slice(c->in, 0, HEAD_BYTES_MAX - before));
-        enum head_result r =
-            head_parse(buf_bytes(&c->head_bytes), HEAD_RESPONSE, false, &limits, &c->arena, &c->head, &used, &why);
+        enum head_result r = find_head(c, &text, &why);
         if (r != HEAD_MORE && r != HEAD_OK) {
             end_over(c, ev, CLIENT_BAD, why);
             return;
         }
-        drop(&c->in, (r == HEAD_OK ? used : c->head_bytes.n) - before);
-        if (r == HEAD_OK && take_head(c, used, ev))
+        if (r == HEAD_OK && take_head(c, text, ev))
             return;
     }
 }

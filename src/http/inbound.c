@@ -134,7 +134,7 @@ void inbound_head(struct inbound *in, unsigned status, enum inbound_body kind, u
     c->must_close = c->must_close || conn_must_close(c);
     (void)buf_reserve(&c->out, OUR_LINES_BYTES + fields.n);
     head_put_status(&c->out, status);
-    head_put_field(&c->out, "date", conn_date(c));
+    (void)buf_put(&c->out, conn_date_line(c));
     put_framing(c, status, kind, length);
     if (c->must_close)
         head_put_field(&c->out, "connection", BYTES("close"));
@@ -225,9 +225,7 @@ bool inbound_head_sent(const struct inbound *in)
 void inbound_drop_request(struct inbound *in)
 {
     struct server_conn *c = conn_of(in);
-    conn_uncount_body(c);
-    buf_fini(&c->body);
-    buf_fini(&c->head_bytes);
+    conn_drop_body(c);
     arena_fini(&c->asked_arena);
     in->body = (struct bytes){0};
     in->head = (struct head){.minor = in->head.minor, .keep_alive = in->head.keep_alive};

@@ -3,9 +3,11 @@
  *     IDLE -> HEAD -> BODY -> WAITING -> ANSWERING -> FINISHING -> IDLE … or LINGER -> CLOSED
  *              '-------'----> WAITING (refused: on_refused writes the answer, then LINGER)
  *
- * Bytes are read until a short read (the stream is edge-triggered) into `in`, a body with a length straight into
- * `body`. While the owner has a request, what comes is read on up to the head limit: that is how a FIN is noticed, and
- * it is where pipelined requests wait. An idle connection holds no buffer.
+ * Bytes are read until a short read (the stream is edge-triggered). The first ones go into a buffer of the core's:
+ * where they are a whole request, its head and body are all that is copied. Else they move to `in`, and more is read
+ * there; a body with a length is read straight into `body`. While the owner has a request, what comes is read on up to
+ * the head limit: that is how a FIN is noticed, and it is where pipelined requests wait. An idle connection holds no
+ * buffer.
  *
  * Whatever must be told to the owner, or follows from the owner's call, is done from the connection's task or from its
  * stream and timer events; so the owner is never called back from inside a call of his. */
@@ -13,19 +15,29 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/poison.h"
 #include "codec/json_write.h"
+#include "http/readbuf.h"
 #include "http/server_conn.h"
 
 #include <stdio.h>
 #include <time.h>
 
 enum {
-    READ_BYTES = 4096,           /* while a head is looked for */
+    FIRST_READ_BYTES = 8192,     /* into the core's buffer */
+    READ_BYTES = 4096,           /* while the rest of a head is looked for */
     BODY_READ_BYTES = 64 * 1024, /* at most this much room is made ahead of the bytes that came */
     READS_PER_EVENT = 32,        /* then other connections have their turn */
     LINGER_BYTES = 64 * 1024,
     LINGER_US = 1000000,
-    TURNED_AWAY_MAX = 64 /* connections over the limit that are told so at a time */
+    TURNED_AWAY_MAX = 64, /* connections over the limit that are told so at a time */
+#ifdef RM_ALLOC_PLAIN
+    SPARES_MAX = 0,
+#else
+    SPARES_MAX = 32,
+#endif
+    SPARE_BYTES = 4096,
+    SPARE_LEAST_BYTES = 1024 /* what is smaller malloc has at hand itself */
 };
 
 struct server {
@@ -33,12 +45,15 @@ struct server {
     struct server_limits limits;
     struct server_handler handler;
     void *arg;
+    struct readbufs *reads;
     struct list conns;
     size_t n_conns;
-    uint64_t memory_used; /* request bodies in flight */
+    uint64_t memory_used;         /* request bodies in flight */
+    char *spares[SPARES_MAX + 1]; /* for bodies; malloc searches for memory of this size. Poisoned under ASan */
+    size_t n_spares;
     bool is_draining;
     int64_t date_s;
-    char date[CONN_DATE_BYTES];
+    char date[CONN_DATE_LINE_BYTES + 1];
 };
 
 static const struct sm_row rows[] = {
@@ -81,7 +96,7 @@ static void set_deadline_ms(struct server_conn *c, uint64_t from_us, uint32_t ms
     conn_set_deadline(c, from_us + (uint64_t)ms * 1000);
 }
 
-struct bytes conn_date(struct server_conn *c)
+struct bytes conn_date_line(struct server_conn *c)
 {
     static const char days[7][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
     static const char months[12][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
@@ -91,20 +106,58 @@ struct bytes conn_date(struct server_conn *c)
     if (now != s->date_s || s->date[0] == '\0') {
         struct tm t;
         gmtime_r(&now, &t);
-        snprintf(s->date, sizeof s->date, "%s, %02d %s %04d %02d:%02d:%02d GMT", days[t.tm_wday], t.tm_mday,
+        snprintf(s->date, sizeof s->date, "date: %s, %02d %s %04d %02d:%02d:%02d GMT\r\n", days[t.tm_wday], t.tm_mday,
                  months[t.tm_mon], t.tm_year + 1900, t.tm_hour, t.tm_min, t.tm_sec);
         s->date_s = now;
     }
-    return bytes_of(s->date);
+    return bytes_from(s->date, CONN_DATE_LINE_BYTES);
+}
+
+/* ---- the memory of bodies ---- */
+
+/* A body of usual size, with its length known, gets a spare block. */
+static void take_spare(struct server_conn *c, uint64_t length)
+{
+    struct server *s = c->server;
+    if (SPARES_MAX == 0 || length < SPARE_LEAST_BYTES || length > SPARE_BYTES)
+        return;
+    char *p = s->n_spares > 0 ? s->spares[--s->n_spares] : mem_alloc(SPARE_BYTES);
+    UNPOISON(p, SPARE_BYTES);
+    c->body = (struct buf){.p = p, .cap = SPARE_BYTES};
+}
+
+static void uncount_body(struct server_conn *c)
+{
+    c->server->memory_used -= c->body_counted;
+    c->body_counted = 0;
+}
+
+void conn_drop_body(struct server_conn *c)
+{
+    struct server *s = c->server;
+    uncount_body(c);
+    if (c->body.cap == SPARE_BYTES && s->n_spares != SPARES_MAX) {
+        POISON(c->body.p, SPARE_BYTES);
+        s->spares[s->n_spares++] = c->body.p;
+        c->body = (struct buf){0};
+    }
+    buf_fini(&c->body);
+}
+
+static void free_spares(struct server *s)
+{
+    while (s->n_spares > 0) {
+        char *p = s->spares[--s->n_spares];
+        UNPOISON(p, SPARE_BYTES);
+        mem_free(p);
+    }
 }
 
 /* ---- life ---- */
 
 static void release_request(struct server_conn *c)
 {
-    conn_uncount_body(c);
-    buf_fini(&c->body);
-    buf_fini(&c->head_bytes);
+    conn_drop_body(c);
     arena_fini(&c->asked_arena);
     arena_fini(&c->arena);
     c->inbound = (struct inbound){0};
@@ -116,7 +169,6 @@ static void free_conn(struct reap *r)
     buf_fini(&c->in);
     buf_fini(&c->out);
     buf_fini(&c->body);
-    buf_fini(&c->head_bytes);
     arena_fini(&c->asked_arena);
     arena_fini(&c->arena);
     mem_count(MEM_CONN, -1);
@@ -126,7 +178,7 @@ static void free_conn(struct reap *r)
 void conn_close(struct server_conn *c, bool reset)
 {
     move(c, CONN_CLOSED);
-    conn_uncount_body(c);
+    uncount_body(c);
     stream_close(c->stream, reset);
     timer_cancel(c->server->loop, &c->timer);
     task_cancel(&c->task);
@@ -146,12 +198,6 @@ static void lose_client(struct server_conn *c, bool is_stall)
     if (is_owned(c))
         c->server->handler.on_gone(&c->inbound, is_stall, c->server->arg);
     conn_close(c, true);
-}
-
-void conn_uncount_body(struct server_conn *c)
-{
-    c->server->memory_used -= c->body_counted;
-    c->body_counted = 0;
 }
 
 bool conn_must_close(const struct server_conn *c)
@@ -176,8 +222,7 @@ static void begin_inbound(struct server_conn *c)
 static void refuse_and(struct server_conn *c, bool can_stay, unsigned status, const char *why)
 {
     conn_set_deadline(c, 0);
-    conn_uncount_body(c);
-    buf_fini(&c->body);
+    conn_drop_body(c);
     c->inbound.body = (struct bytes){NULL, 0};
     begin_inbound(c);
     c->must_close = !can_stay;
@@ -198,13 +243,30 @@ static void hand_over(struct server_conn *c)
     c->server->handler.on_request(&c->inbound, c->server->arg);
 }
 
-/* The head's bytes move to the request; what follows them stays in `in`. */
-static void take_head_bytes(struct server_conn *c, size_t used)
+/* What was read and not used yet. */
+static struct bytes unread(const struct server_conn *c)
 {
-    struct buf rest = {0};
-    (void)buf_put(&rest, bytes_slice(buf_bytes(&c->in), used, c->in.n));
-    c->head_bytes = buf_take(&c->in);
-    c->in = rest;
+    return c->fresh.n > 0 ? c->fresh : buf_bytes(&c->in);
+}
+
+static void drop_unread(struct server_conn *c, size_t n)
+{
+    if (c->fresh.n > 0) {
+        c->fresh = bytes_slice(c->fresh, n, c->fresh.n);
+        return;
+    }
+    buf_drop(&c->in, n);
+    if (c->in.n == 0)
+        buf_fini(&c->in);
+}
+
+/* The head stays with the request. */
+static void keep_head(struct server_conn *c, struct bytes text)
+{
+    char *copy = arena_alloc_raw(&c->asked_arena, text.n);
+    memcpy(copy, text.p, text.n);
+    head_move(&c->inbound.head, text, copy);
+    drop_unread(c, text.n);
 }
 
 static bool is_over_memory(const struct server *s, uint64_t more)
@@ -246,9 +308,11 @@ static void begin_body(struct server_conn *c)
         return;
     }
     body_init(&c->reader, h->framing, h->content_length);
+    if (h->framing == FRAMING_LENGTH)
+        take_spare(c, h->content_length);
     move(c, CONN_BODY);
     set_deadline_ms(c, loop_now_us(c->server->loop), c->server->limits.body_timeout_ms);
-    if (h->expects_continue && h->minor >= 1 && c->in.n == 0) {
+    if (h->expects_continue && h->minor >= 1 && unread(c).n == 0) {
         struct iovec v[1];
         (void)buf_puts(&c->out, "HTTP/1.1 100 Continue\r\n\r\n");
         conn_push(c, v, 1);
@@ -271,8 +335,9 @@ static void on_head_error(struct server_conn *c, enum head_result r, const char 
 static bool step_head(struct server_conn *c)
 {
     struct server *s = c->server;
+    struct bytes in = unread(c);
     if (c->sm.state == CONN_IDLE) {
-        if (c->in.n == 0)
+        if (in.n == 0)
             return false;
         move(c, CONN_HEAD);
         c->first_byte_us = loop_now_us(s->loop);
@@ -280,8 +345,8 @@ static bool step_head(struct server_conn *c)
     }
     size_t used = 0;
     const char *why = NULL;
-    enum head_result r = head_parse(buf_bytes(&c->in), HEAD_REQUEST, false, &s->limits.head, &c->asked_arena,
-                                    &c->inbound.head, &used, &why);
+    enum head_result r =
+        head_parse(in, HEAD_REQUEST, false, &s->limits.head, &c->asked_arena, &c->inbound.head, &used, &why);
     if (r == HEAD_MORE) {
         arena_fini(&c->asked_arena);
         return false;
@@ -290,7 +355,7 @@ static bool step_head(struct server_conn *c)
         on_head_error(c, r, why);
         return true;
     }
-    take_head_bytes(c, used);
+    keep_head(c, bytes_slice(in, 0, used));
     c->n_requests++;
     begin_inbound(c);
     if (!refuse_by_head(c))
@@ -315,10 +380,10 @@ static bool admit_body(struct server_conn *c)
     return true;
 }
 
-/* Body bytes that stand in `in`. True when the state moved on. */
+/* Body bytes that are there already. True when the state moved on. */
 static bool step_body(struct server_conn *c)
 {
-    struct bytes in = buf_bytes(&c->in), data;
+    struct bytes all = unread(c), in = all, data;
     enum body_result r = BODY_MORE;
     while ((r = body_next(&c->reader, &in, &data)) == BODY_DATA) {
         if (data.n > c->server->limits.body_bytes - c->body.n) {
@@ -327,9 +392,7 @@ static bool step_body(struct server_conn *c)
         }
         (void)buf_put(&c->body, data);
     }
-    buf_drop(&c->in, c->in.n - in.n);
-    if (c->in.n == 0)
-        buf_fini(&c->in);
+    drop_unread(c, all.n - in.n);
     if (r == BODY_BAD) {
         refuse(c, 400, "malformed chunked body");
         return true;
@@ -350,7 +413,7 @@ static void use_input(struct server_conn *c)
         if (state == CONN_IDLE || state == CONN_HEAD)
             moved = step_head(c);
         else if (state == CONN_BODY)
-            moved = c->in.n > 0 && step_body(c);
+            moved = unread(c).n > 0 && step_body(c);
         else
             moved = false;
     }
@@ -414,6 +477,24 @@ static enum io read_into(struct server_conn *c, struct buf *b, size_t cap)
     return r;
 }
 
+/* The first bytes of a request, or of what comes next. */
+static enum io read_first(struct server_conn *c)
+{
+    struct readbufs *reads = c->server->reads;
+    char *p = readbuf_take(reads);
+    size_t n = 0;
+    enum io r = stream_read(c->stream, p, FIRST_READ_BYTES, &n);
+    if (r == IO_OK) {
+        c->can_read = n == FIRST_READ_BYTES || c->is_hung_up;
+        c->fresh = bytes_from(p, n);
+        use_input(c);
+        (void)buf_put(&c->in, c->fresh);
+        c->fresh = (struct bytes){0};
+    }
+    readbuf_put(reads, p);
+    return r;
+}
+
 static enum io discard(struct server_conn *c)
 {
     char scratch[READ_BYTES];
@@ -425,32 +506,45 @@ static enum io discard(struct server_conn *c)
     return c->n_discarded > LINGER_BYTES ? IO_EOF : IO_OK;
 }
 
+static bool is_between(const struct server_conn *c)
+{
+    return c->sm.state == CONN_IDLE && c->in.n == 0;
+}
+
+static enum io read_more(struct server_conn *c, struct buf *b, size_t cap)
+{
+    enum io r = read_into(c, b, cap);
+    if (r != IO_OK)
+        return r;
+    if (b == &c->body)
+        after_body_read(c);
+    use_input(c);
+    return IO_OK;
+}
+
 /* One read. False when there is nothing more to read now, or the connection is gone. */
 static bool read_once(struct server_conn *c)
 {
-    struct buf *b = NULL;
-    size_t cap = 0;
     enum io r;
     if (c->sm.state == CONN_LINGER) {
         r = discard(c);
+    } else if (is_between(c)) {
+        r = read_first(c);
     } else {
-        cap = room(c, &b);
+        struct buf *b = NULL;
+        size_t cap = room(c, &b);
         if (cap == 0 && c->is_hung_up) /* the FIN stands behind more than we take */
             on_eof(c);
         if (cap == 0)
             return false;
-        r = read_into(c, b, cap);
+        r = read_more(c, b, cap);
     }
     if (r == IO_AGAIN) {
         c->can_read = false;
         return false;
     }
-    if (r == IO_OK) {
-        if (b == &c->body)
-            after_body_read(c);
-        use_input(c);
+    if (r == IO_OK)
         return c->sm.state != CONN_CLOSED;
-    }
     if (r == IO_EOF || c->sm.state == CONN_LINGER)
         on_eof(c);
     else
@@ -586,6 +680,7 @@ struct server *server_new(struct loop *l, const struct server_limits *limits, co
     s->limits = *limits;
     s->handler = *h;
     s->arg = arg;
+    s->reads = readbufs_new();
     list_init(&s->conns);
     return s;
 }
@@ -692,5 +787,7 @@ void server_free(struct server *s)
     if (s == NULL)
         return;
     RM_ASSERT(list_is_empty(&s->conns));
+    readbufs_free(s->reads);
+    free_spares(s);
     mem_free(s);
 }

@@ -21,7 +21,7 @@ enum {
     CONN_PARTS_MAX = 16,
     CONN_HIGH_BYTES = 64 * 1024, /* inbound_is_full above it */
     CONN_LOW_BYTES = 16 * 1024,  /* on_writable below it */
-    CONN_DATE_BYTES = 30
+    CONN_DATE_LINE_BYTES = 37    /* "date: Sun, 06 Nov 1994 08:49:37 GMT" and CRLF */
 };
 
 struct server_conn {
@@ -37,8 +37,8 @@ struct server_conn {
     uint32_t n_requests;
     size_t n_discarded; /* while lingering */
 
-    struct buf in;         /* read and not used yet: a partial head, pipelined requests */
-    struct buf head_bytes; /* what inbound.head points into */
+    struct buf in;      /* read and not used yet: a partial head, pipelined requests */
+    struct bytes fresh; /* the same, in the core's read buffer: only while it is looked at, and `in` is empty then */
     struct buf body;
     size_t body_counted; /* of server->memory_used */
     struct body_reader reader;
@@ -69,13 +69,13 @@ static inline size_t conn_pending(const struct server_conn *c)
 void conn_set_deadline(struct server_conn *c, uint64_t at_us);
 /* Writes what is in `out`, then v[1 … n); v[0] is overwritten. What the socket does not take is copied to `out`. */
 void conn_push(struct server_conn *c, struct iovec *v, int n);
-/* RFC 9110 IMF-fixdate of now, cached for a second. */
-struct bytes conn_date(struct server_conn *c);
+/* The header line "date" of now (RFC 9110 IMF-fixdate), cached for a second. */
+struct bytes conn_date_line(struct server_conn *c);
 bool conn_must_close(const struct server_conn *c);
 uint32_t conn_stall_ms(const struct server_conn *c);
 struct loop *conn_loop(const struct server_conn *c);
-/* The body's memory does not count any more. */
-void conn_uncount_body(struct server_conn *c);
+/* The body's memory goes, and does not count any more. */
+void conn_drop_body(struct server_conn *c);
 void conn_close(struct server_conn *c, bool reset);
 
 #endif
