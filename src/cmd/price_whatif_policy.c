@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum set_kind { SET_NUMBER, SET_BUDGET, SET_HEDGE, SET_AFTER, SET_SHARE, SET_BREAKER, SET_ORDER, SET_MODE };
+enum set_kind { SET_NUMBER, SET_BUDGET, SET_HEDGE, SET_AFTER, SET_SHARE, SET_BREAKER, SET_ORDER, SET_MODE, SET_WORD };
 
 struct set_row {
     const char *name;
@@ -13,35 +13,40 @@ struct set_row {
     bool is_link;
     size_t offset;           /* of a uint32_t: in the link or the route */
     uint32_t min, max, unit; /* unit: of SET_SHARE, parts of one */
+    const char *words;       /* of SET_WORD, in the order of its values */
 };
 #define LINK(m) true, offsetof(struct link_conf, m)
 #define ROUTE(m) false, offsetof(struct route_conf, m)
 
 static const struct set_row set_rows[] = {
-    {"order", SET_ORDER, ROUTE(links), 0, 0, 0},
-    {"ttft_budget_ms", SET_BUDGET, LINK(ttft_budget_ms), 10, 3600000, 0},
-    {"ttft_budget_mode", SET_MODE, ROUTE(ttft_auto), 0, 0, 0},
-    {"connect_timeout_ms", SET_NUMBER, LINK(connect_timeout_ms), 10, 600000, 0},
-    {"idle_timeout_ms", SET_NUMBER, LINK(idle_timeout_ms), 10, 3600000, 0},
-    {"total_budget_ms", SET_NUMBER, LINK(total_budget_ms), 10, 86400000, 0},
-    {"retries", SET_NUMBER, LINK(retries), 0, 10, 0},
-    {"deadline_ms", SET_NUMBER, ROUTE(deadline_ms), 10, 86400000, 0},
-    {"max_attempts", SET_NUMBER, ROUTE(max_attempts), 1, 1000, 0},
-    {"wait_retry_after_ms", SET_NUMBER, ROUTE(wait_retry_after_ms), 0, 600000, 0},
-    {"hedge", SET_HEDGE, ROUTE(hedge), 0, 0, 0},
-    {"hedge.after", SET_AFTER, ROUTE(hedge.after_ms), 10, 3600000, 0},
-    {"hedge.max_extra_spend", SET_SHARE, ROUTE(hedge.max_extra_permyriad), 1, 10000, 10000},
-    {"hedge.max_per_minute", SET_NUMBER, ROUTE(hedge.max_per_minute), 1, 1000000, 0},
-    {"breaker", SET_BREAKER, ROUTE(breaker), 0, 0, 0},
-    {"breaker.failures", SET_NUMBER, ROUTE(breaker.failures), 1, 1000000, 0},
-    {"breaker.ratio", SET_SHARE, ROUTE(breaker.ratio_permille), 1, 1000, 1000},
-    {"breaker.ratio_min", SET_NUMBER, ROUTE(breaker.ratio_min), 1, 1000000, 0},
-    {"breaker.window_ms", SET_NUMBER, ROUTE(breaker.window_ms), 1000, 3600000, 0},
-    {"breaker.cooldown_ms", SET_NUMBER, ROUTE(breaker.cooldown_ms), 10, 3600000, 0},
-    {"breaker.cooldown_max_ms", SET_NUMBER, ROUTE(breaker.cooldown_max_ms), 10, 86400000, 0},
-    {"ttft_auto.min_ms", SET_NUMBER, ROUTE(ttft_auto.min_ms), 10, 3600000, 0},
-    {"ttft_auto.max_ms", SET_NUMBER, ROUTE(ttft_auto.max_ms), 10, 3600000, 0},
-    {"ttft_auto.fallback_ms", SET_NUMBER, ROUTE(ttft_auto.fallback_ms), 10, 3600000, 0},
+    {"order", SET_ORDER, ROUTE(links), 0, 0, 0, NULL},
+    {"ttft_budget_ms", SET_BUDGET, LINK(ttft_budget_ms), 10, 3600000, 0, NULL},
+    {"ttft_budget_mode", SET_MODE, ROUTE(ttft_auto), 0, 0, 0, NULL},
+    {"connect_timeout_ms", SET_NUMBER, LINK(connect_timeout_ms), 10, 600000, 0, NULL},
+    {"idle_timeout_ms", SET_NUMBER, LINK(idle_timeout_ms), 10, 3600000, 0, NULL},
+    {"total_budget_ms", SET_NUMBER, LINK(total_budget_ms), 10, 86400000, 0, NULL},
+    {"retries", SET_NUMBER, LINK(retries), 0, 10, 0, NULL},
+    {"deadline_ms", SET_NUMBER, ROUTE(deadline_ms), 10, 86400000, 0, NULL},
+    {"max_attempts", SET_NUMBER, ROUTE(max_attempts), 1, 1000, 0, NULL},
+    {"wait_retry_after_ms", SET_NUMBER, ROUTE(wait_retry_after_ms), 0, 600000, 0, NULL},
+    {"hedge", SET_HEDGE, ROUTE(hedge), 0, 0, 0, NULL},
+    {"hedge.after", SET_AFTER, ROUTE(hedge.after_ms), 10, 3600000, 0, NULL},
+    {"hedge.max_extra_spend", SET_SHARE, ROUTE(hedge.max_extra_permyriad), 1, 10000, 10000, NULL},
+    {"hedge.max_per_minute", SET_NUMBER, ROUTE(hedge.max_per_minute), 1, 1000000, 0, NULL},
+    {"breaker", SET_BREAKER, ROUTE(breaker), 0, 0, 0, NULL},
+    {"breaker.failures", SET_NUMBER, ROUTE(breaker.failures), 1, 1000000, 0, NULL},
+    {"breaker.ratio", SET_SHARE, ROUTE(breaker.ratio_permille), 1, 1000, 1000, NULL},
+    {"breaker.ratio_min", SET_NUMBER, ROUTE(breaker.ratio_min), 1, 1000000, 0, NULL},
+    {"breaker.window_ms", SET_NUMBER, ROUTE(breaker.window_ms), 1000, 3600000, 0, NULL},
+    {"breaker.cooldown_ms", SET_NUMBER, ROUTE(breaker.cooldown_ms), 10, 3600000, 0, NULL},
+    {"breaker.cooldown_max_ms", SET_NUMBER, ROUTE(breaker.cooldown_max_ms), 10, 86400000, 0, NULL},
+    {"ttft_auto.min_ms", SET_NUMBER, ROUTE(ttft_auto.min_ms), 10, 3600000, 0, NULL},
+    {"ttft_auto.max_ms", SET_NUMBER, ROUTE(ttft_auto.max_ms), 10, 3600000, 0, NULL},
+    {"ttft_auto.fallback_ms", SET_NUMBER, ROUTE(ttft_auto.fallback_ms), 10, 3600000, 0, NULL},
+    {"cache.standby", SET_WORD, ROUTE(cache.standby), 0, 0, 0, "never, expected_value, sustained, always"},
+    {"cache.sustained_after_ms", SET_NUMBER, ROUTE(cache.sustained_after_ms), 0, 86400000, 0, NULL},
+    {"cache.return", SET_WORD, ROUTE(cache.goes_back), 0, 0, 0, "at_once, by_value"},
+    {"cache.affinity", SET_WORD, ROUTE(cache.affinity), 0, 0, 0, "off, on"},
 };
 
 void policy_init(struct policy *p, struct config *config, const struct route_conf *route)
@@ -86,6 +91,9 @@ static void words_of(const struct set_row *row, struct buf *out)
         return;
     case SET_MODE:
         buf_puts(out, "enforce, or shadow");
+        return;
+    case SET_WORD:
+        buf_printf(out, "one of %s", row->words);
         return;
     case SET_ORDER:
         buf_puts(out, "links of the route, as provider or provider/model, with commas between");
@@ -139,6 +147,19 @@ static bool set_share(const struct set_row *row, struct bytes text, uint32_t *ou
     return true;
 }
 
+static bool set_word(const struct set_row *row, struct bytes text, uint32_t *out)
+{
+    struct bytes rest = bytes_of(row->words);
+    for (uint32_t v = 0; rest.p != NULL; v++) {
+        struct bytes word = bytes_trim(bytes_cut(&rest, ','));
+        if (!bytes_eq(word, text))
+            continue;
+        *out = v;
+        return true;
+    }
+    return false;
+}
+
 static bool set_budget(const struct set_row *row, const struct route_conf *route, struct bytes text,
                        struct link_conf *l)
 {
@@ -160,6 +181,24 @@ static bool is_named(const struct link_conf *l, struct bytes name)
            bytes_is(bytes_slice(name, slash + 1, name.n), l->model);
 }
 
+/* Neighbours that were equals stay so. */
+static void number_equals(struct link_conf *links, size_t n)
+{
+    uint16_t was[POLICY_LINKS_MAX];
+    for (size_t i = 0; i < n; i++) {
+        was[i] = links[i].equals;
+        links[i].equals = i > 0 && was[i] == was[i - 1] ? links[i - 1].equals : (uint16_t)i;
+    }
+}
+
+/* A configuration without affinity has no equals: neighbours that serve one model become so. */
+static void find_equals(struct policy *p)
+{
+    for (size_t i = 1; i < p->route.n_links; i++)
+        if (strcmp(p->links[i].model, p->links[i - 1].model) == 0)
+            p->links[i].equals = p->links[i - 1].equals;
+}
+
 static bool set_order(struct policy *p, struct bytes text, struct buf *why)
 {
     struct link_conf links[POLICY_LINKS_MAX];
@@ -177,9 +216,10 @@ static bool set_order(struct policy *p, struct bytes text, struct buf *why)
             return false;
         }
         links[n] = p->links[i];
-        links[n].index = links[n].equals = (uint16_t)n;
+        links[n].index = (uint16_t)n;
         n++;
     }
+    number_equals(links, n);
     memcpy(p->links, links, n * sizeof *links);
     p->route.n_links = n;
     return true;
@@ -212,6 +252,11 @@ static bool set_route(struct policy *p, const struct set_row *row, struct bytes 
         return r->ttft_auto.is_shadow || bytes_is(value, "enforce");
     case SET_SHARE:
         return set_share(row, value, number);
+    case SET_WORD:
+        ok = set_word(row, value, number);
+        if (ok && r->cache.affinity != 0)
+            find_equals(p);
+        return ok;
     default:
         return number_in(value, row->min, row->max, number);
     }
@@ -240,10 +285,6 @@ static const struct set_row *find_row(struct bytes name)
 
 static bool tell_unknown(struct bytes name, struct buf *why)
 {
-    if (bytes_starts_with(name, BYTES("cache"))) {
-        buf_puts(why, "cache rules are not replayed: prompts stay cached as they were; see docs/what-if.md");
-        return false;
-    }
     const char *nearest = NULL;
     unsigned best = 4;
     for (size_t i = 0; i < RM_COUNTOF(set_rows); i++) {

@@ -20,10 +20,12 @@ static const char *const assumptions[] = {
     "outage stays one.",
     "What we cut goes on as attempts that were seen to take longer; within an outage it never answers; beyond all that "
     "was seen it is a guess.",
-    "An answer is as long as the request's own was; cached shares are those of the target's attempts near that time.",
-    "Prices and billing of cut attempts are today's. x-routing, keepalives and other routes' traffic are not known to "
-    "it; "
-    "health and latency history begin empty.",
+    "An answer is as long as the request's own was, and takes no longer where its prompt is not cached.",
+    "A prompt is read from and written to a provider's cache by what went there before, as far as hashes of prompts "
+    "tell; where a row does not say what a cache could hold, the cached shares stay.",
+    "A client's x-routing is obeyed where the policy lets it. Prices and billing of cut attempts are today's.",
+    "Keepalives (their cost too) and other routes' traffic at the same targets are not played. One core; its health, "
+    "latency history and memory of prompts begin empty.",
 };
 
 /* ---- warnings ---- */
@@ -108,6 +110,13 @@ static void make_notes(const struct whatif *w, struct notes *notes)
                    past_n_seen(w->past), past_n(w->past), past_one_in(w->past));
         end_note(notes);
     }
+    if (past_n_unknown(w->past) > 0) {
+        buf_printf(&notes->text,
+                   "%zu of %zu requests could not be judged by a cache rule: an older version wrote them, and their "
+                   "cached shares stay as they were",
+                   past_n_unknown(w->past), past_n(w->past));
+        end_note(notes);
+    }
     if (a->n_unpriced > 0 || b->n_unpriced > 0) {
         buf_printf(&notes->text,
                    "the cost of %lld requests as recorded and of %lld as replayed is not known: not in the dollars",
@@ -125,7 +134,7 @@ static void make_notes(const struct whatif *w, struct notes *notes)
 
 /* ---- for people ---- */
 
-enum row_kind { ROW_SHARE, ROW_TIME, ROW_USD, ROW_EACH };
+enum row_kind { ROW_SHARE, ROW_TIME, ROW_USD, ROW_EACH, ROW_TOKENS };
 struct row {
     const char *name;
     enum row_kind kind;
@@ -147,6 +156,9 @@ static void put_value(struct buf *b, enum row_kind kind, int64_t v, bool sign)
     } else if (kind == ROW_TIME) {
         show_fixed(b, (v >= 0 ? v + 500 : v - 500) / 1000, 0, sign);
         buf_puts(b, " ms");
+    } else if (kind == ROW_TOKENS) {
+        show_fixed(b, v, 0, sign);
+        buf_puts(b, " tokens");
     } else if (kind == ROW_EACH) {
         show_fixed(b, v, 4, sign);
     } else if (sign) {
@@ -208,7 +220,10 @@ static void put_rows(struct buf *b, const struct whatif *w)
                          {"dollars", ROW_USD, {0}},
                          {"of it waste", ROW_USD, {0}},
                          {"attempts a request", ROW_EACH, {0}},
-                         {"answered by a later one", ROW_SHARE, {0}}};
+                         {"answered by a later one", ROW_SHARE, {0}},
+                         {"read from caches", ROW_TOKENS, {0}},
+                         {"written to caches", ROW_TOKENS, {0}}};
+    bool is_cached = false;
     for (int i = 0; i < 3; i++) {
         const int64_t v[] = {availability_ppm(f[i]),
                              f[i]->p50_us,
@@ -217,12 +232,16 @@ static void put_rows(struct buf *b, const struct whatif *w)
                              f[i]->cost_nusd,
                              f[i]->waste_nusd,
                              show_ratio(f[i]->n_attempts, f[i]->n_requests, 1, 4),
-                             show_ratio(f[i]->n_later, f[i]->n_answered, 1, 6)};
+                             show_ratio(f[i]->n_later, f[i]->n_answered, 1, 6),
+                             f[i]->n_read,
+                             f[i]->n_written};
+        is_cached |= f[i]->n_read > 0 || f[i]->n_written > 0;
         for (size_t k = 0; k < RM_COUNTOF(rows); k++)
             rows[k].v[i] = v[k];
     }
     for (size_t k = 0; k < RM_COUNTOF(rows); k++)
-        put_row(b, w, &rows[k]);
+        if (is_cached || rows[k].kind != ROW_TOKENS)
+            put_row(b, w, &rows[k]);
 }
 
 static void put_draws(struct buf *b, const char *name, const struct replay_result *r)
@@ -299,6 +318,8 @@ static void put_figures(struct json_writer *j, const struct replay_figures *f)
     put_int(j, "unpriced", f->n_unpriced, none);
     put_int(j, "attempts", f->n_attempts, none);
     put_int(j, "answered_later", f->n_later, none);
+    put_int(j, "cache_read_tokens", f->n_read, none);
+    put_int(j, "cache_written_tokens", f->n_written, none);
 }
 
 static void put_result(struct json_writer *j, const struct replay_result *r)
@@ -327,6 +348,8 @@ static void put_error(struct json_writer *j, const struct replay_figures *a, con
     put_int(j, "cost_nusd", b->cost_nusd - a->cost_nusd, INT64_MIN);
     put_int(j, "waste_nusd", b->waste_nusd - a->waste_nusd, INT64_MIN);
     put_int(j, "attempts", b->n_attempts - a->n_attempts, INT64_MIN);
+    put_int(j, "cache_read_tokens", b->n_read - a->n_read, INT64_MIN);
+    put_int(j, "cache_written_tokens", b->n_written - a->n_written, INT64_MIN);
     jw_end(j);
 }
 
@@ -345,6 +368,7 @@ static void put_about(struct json_writer *j, const struct whatif *w)
     jw_cstr(j, time);
     put_int(j, "on_record", (int64_t)past_n_seen(w->past), -1);
     put_int(j, "one_in", past_one_in(w->past), -1);
+    put_int(j, "not_judged", (int64_t)past_n_unknown(w->past), -1);
     jw_key(j, "seed");
     jw_uint(j, w->seed);
     jw_key(j, "policy");

@@ -135,10 +135,32 @@ static struct bytes read_string(struct reading *r, struct bytes text)
 /* What these take is the walk that stands on the value. */
 static void count_content(struct call *c, const struct walk *content, unsigned depth);
 
+/* What is marked ends with the block that the marker stands in: end_marked is told of it there. */
+#define MARK_IS_OPEN UINT64_MAX
 static void count_marker(struct call *c, struct bytes value)
 {
-    c->has_cache_markers = c->has_cache_markers || !raw_is_nothing(value);
+    if (raw_is_nothing(value))
+        return;
+    c->has_cache_markers = true;
     c->has_long_marker = c->has_long_marker || raw_is(walk_get(value, "ttl"), "1h");
+    c->cache_bytes = MARK_IS_OPEN;
+}
+
+/* `block` is counted. */
+static void end_marked(struct call *c, struct bytes block)
+{
+    if (c->cache_bytes != MARK_IS_OPEN)
+        return;
+    c->cache_bytes = c->prompt_bytes;
+    c->cache_end = block.p + block.n;
+}
+
+/* Of the body: all of the prompt is marked. */
+static void count_whole_marker(struct call *c, struct bytes value)
+{
+    uint64_t marked = c->cache_bytes;
+    count_marker(c, value);
+    c->cache_bytes = c->cache_bytes == MARK_IS_OPEN ? c->prompt_bytes : marked;
 }
 
 static bool is_text_member(struct bytes name)
@@ -188,6 +210,7 @@ static void count_content(struct call *c, const struct walk *content, unsigned d
         struct walk members = walk_into(&parts);
         while (members.is_object && walk_next(&members))
             count_part_member(c, &members, depth);
+        end_marked(c, parts.value);
     }
 }
 
@@ -205,14 +228,17 @@ static void count_tool_calls(struct call *c, const struct walk *calls)
     }
 }
 
-static void count_message(struct call *c, const struct walk *message)
+/* True: it is the user's. */
+static bool count_message(struct call *c, const struct walk *message)
 {
     struct walk w = walk_into(message);
+    bool is_users = false;
     c->has_prefill = false;
     while (walk_next(&w)) {
-        if (bytes_is(w.name, "role"))
+        if (bytes_is(w.name, "role")) {
             c->has_prefill = raw_is(w.value, "assistant");
-        else if (bytes_is(w.name, "content"))
+            is_users = raw_is(w.value, "user");
+        } else if (bytes_is(w.name, "content"))
             count_content(c, &w, 0);
         else if (bytes_is(w.name, "tool_calls"))
             count_tool_calls(c, &w);
@@ -220,6 +246,26 @@ static void count_message(struct call *c, const struct walk *message)
             c->state = BYTES("audio");
         else if (is_marker(w.name))
             count_marker(c, w.value);
+    }
+    end_marked(c, message->value);
+    return is_users;
+}
+
+/* What stands before the first of the user's messages is the head. */
+static void count_messages(struct call *c, const struct walk *messages, struct walk *last, size_t *n)
+{
+    struct walk w = walk_into(messages);
+    bool is_head = true;
+    while (!w.is_object && walk_next(&w)) {
+        uint64_t bytes = c->prompt_bytes;
+        bool is_marked = c->has_cache_markers;
+        if (count_message(c, &w) && is_head) {
+            is_head = false;
+            c->head_bytes = bytes;
+            c->has_head_marker = is_marked;
+        }
+        *last = w;
+        (*n)++;
     }
 }
 
@@ -233,6 +279,7 @@ static void count_tools(struct call *c, const struct walk *tools)
             count_marker(c, marker.value);
     }
     c->prompt_bytes += c->has_tools ? tools->value.n : 0;
+    end_marked(c, tools->value);
 }
 
 static inline uint64_t mix_word(uint64_t h, const unsigned char *p)
@@ -274,17 +321,32 @@ static uint64_t hash_end(uint64_t h)
     return h != 0 ? h : 1;
 }
 
-/* The messages up to the first of the user's. */
-static uint64_t hash_talk(uint64_t head, const struct walk *messages)
+/* The messages up to the first of the user's: before it, the head. */
+static void hash_talk(struct call *c, uint64_t head, const struct walk *messages)
 {
     struct walk w = walk_into(messages);
     while (!w.is_object && walk_next(&w)) {
         struct walk role = walk_into(&w);
+        uint64_t before = head;
         head = mix_message(head, w.value);
-        if (walk_find(&role, "role") && raw_is(role.value, "user"))
-            return hash_end(head);
+        if (walk_find(&role, "role") && raw_is(role.value, "user")) {
+            c->talk_hash = hash_end(head);
+            c->head_hash = c->head_bytes > 0 ? hash_end(before) : 0;
+            return;
+        }
     }
-    return 0;
+}
+
+/* `text`: the messages. What is marked in tools or system is known by the head alone. `before`: of the prompt without
+ * its last message, at last_at. */
+static uint64_t hash_marked(const char *end, uint64_t head, struct bytes text, uint64_t before, size_t last_at)
+{
+    if (end == NULL)
+        return 0;
+    if (text.n == 0 || end < text.p || end > text.p + text.n)
+        return hash_end(head);
+    size_t n = (size_t)(end - text.p);
+    return hash_end(n >= last_at ? mix(before, bytes_slice(text, last_at, n)) : mix(head, bytes_slice(text, 0, n)));
 }
 
 /* Facts of the prompt, and the hash of what a provider's cache could hold of it: all but the last message. */
@@ -293,21 +355,18 @@ static void read_prompt(struct reading *r, struct bytes system)
     struct call *c = r->call;
     struct bytes text = raw(r, "messages");
     struct walk tools = walk_on(raw(r, "tools"), &r->index), messages = walk_on(text, &r->index);
-    struct walk before = walk_on(system, &r->index);
+    struct walk instructions = walk_on(system, &r->index), last = {0};
+    size_t n = 0;
     count_tools(c, &tools);
-    count_content(c, &before, 0);
-    struct walk w = walk_into(&messages);
-    size_t last_at = 0, n = 0;
-    while (!w.is_object && walk_next(&w)) {
-        count_message(c, &w);
-        last_at = (size_t)(w.value.p - text.p);
-        n++;
-    }
-    uint64_t head = mix(mix(0x52494e47, tools.value), system);
-    c->talk_hash = hash_talk(head, &messages);
+    count_content(c, &instructions, 0);
+    count_messages(c, &messages, &last, &n);
+    size_t last_at = n > 0 ? (size_t)(last.value.p - text.p) : 0;
+    uint64_t head = mix(mix(0x52494e47, tools.value), system), before = mix(head, bytes_slice(text, 0, last_at));
+    hash_talk(c, head, &messages);
+    c->cache_hash = hash_marked(c->cache_end, head, text, before, last_at);
     if (n < 2 && !c->has_tools && system.n == 0)
         return; /* nothing stands before the last message */
-    c->prefix_hash = hash_end(mix(head, bytes_slice(text, 0, last_at)));
+    c->prefix_hash = hash_end(before);
 }
 
 /* ---- whole bodies ---- */
@@ -446,7 +505,7 @@ enum err openai_read_call(struct bytes body, unsigned max_depth, struct arena *a
     read_prompt(&r, (struct bytes){NULL, 0});
     out->has_tools = out->has_tools || raw(&r, "functions").n > 2;
     out->cache_key = read_string(&r, raw(&r, "prompt_cache_key"));
-    count_marker(out, raw(&r, "cache_control"));
+    count_whole_marker(out, raw(&r, "cache_control"));
     return ERR_OK;
 }
 
@@ -469,7 +528,7 @@ enum err anthropic_read_call(struct bytes body, unsigned max_depth, struct arena
     out->effort = read_string(&r, walk_get(config, "effort"));
     out->has_json_schema = !raw_is_nothing(walk_get(config, "format")) || is_given(member(&r, "output_format"));
     read_prompt(&r, raw(&r, "system"));
-    count_marker(out, raw(&r, "cache_control"));
+    count_whole_marker(out, raw(&r, "cache_control"));
     return ERR_OK;
 }
 

@@ -126,6 +126,21 @@ void columns_bind_request(struct bindings *to, int at, const struct request_reco
     RM_ASSERT(b.at == at + REQUEST_N_COLUMNS);
 }
 
+void columns_bind_prompt(struct bindings *to, int at, const struct prompt_record *p)
+{
+    struct binder b = {to, at, NULL, NULL};
+    put_known(&b, (int64_t)p->talk_hash, p->talk_hash != 0);
+    put_known(&b, (int64_t)p->head_hash, p->head_hash != 0);
+    put_known(&b, (int64_t)p->cache_hash, p->cache_hash != 0);
+    put_known(&b, p->head_bytes, p->head_bytes > 0);
+    put_known(&b, p->cache_bytes, p->cache_bytes > 0);
+    put_known(&b, p->cache_ttl_s, p->cache_ttl_s > 0);
+    put_known(&b, (int64_t)p->affinity_key, p->affinity_key != 0);
+    put_known(&b, p->needs, p->is_known);
+    put_text(&b, p->routing);
+    RM_ASSERT(b.at == at + PROMPT_N_COLUMNS);
+}
+
 static void bind_tokens(struct binder *b, const struct usage *u)
 {
     put_count(b, u->input);
@@ -134,6 +149,13 @@ static void bind_tokens(struct binder *b, const struct usage *u)
     put_count(b, u->cache_write_1h);
     put_count(b, u->output);
     put_count(b, u->reasoning);
+}
+
+static int64_t flags_of(const struct attempt_record *a)
+{
+    return (a->in_stream ? ATTEMPT_FLAG_IN_STREAM : 0) | (a->is_started ? ATTEMPT_FLAG_STARTED : 0) |
+           (a->is_served ? ATTEMPT_FLAG_SERVED : 0) | (a->cache_mark == CACHE_ASKED ? ATTEMPT_FLAG_CACHE_ASKED : 0) |
+           (a->cache_mark == CACHE_WITHHELD ? ATTEMPT_FLAG_CACHE_WITHHELD : 0);
 }
 
 void columns_bind_attempt(struct bindings *to, int at, const struct attempt_record *a, intern_fn *intern, void *arg)
@@ -145,8 +167,7 @@ void columns_bind_attempt(struct bindings *to, int at, const struct attempt_reco
     put_name(&b, a->provider);
     put_name(&b, a->model);
     put_name(&b, outcome_word(a->outcome));
-    put_int(&b, (a->in_stream ? ATTEMPT_FLAG_IN_STREAM : 0) | (a->is_started ? ATTEMPT_FLAG_STARTED : 0) |
-                    (a->is_served ? ATTEMPT_FLAG_SERVED : 0));
+    put_int(&b, flags_of(a));
     put_known(&b, a->status, a->status != 0);
     put_count(&b, a->start_us);
     put_count(&b, a->connect_us);
@@ -238,6 +259,23 @@ void columns_read_request(sqlite3_stmt *s, int at, struct arena *arena, read_nam
     RM_ASSERT(c.at == at + REQUEST_N_COLUMNS);
 }
 
+void columns_read_prompt(sqlite3_stmt *s, int at, struct arena *arena, struct prompt_record *p)
+{
+    struct row c = {s, at, arena, NULL, NULL};
+    p->talk_hash = (uint64_t)get_int(&c, 0);
+    p->head_hash = (uint64_t)get_int(&c, 0);
+    p->cache_hash = (uint64_t)get_int(&c, 0);
+    p->head_bytes = get_int(&c, 0);
+    p->cache_bytes = get_int(&c, 0);
+    p->cache_ttl_s = get_int(&c, 0);
+    p->affinity_key = (uint64_t)get_int(&c, 0);
+    int64_t needs = get_int(&c, -1);
+    p->is_known = needs >= 0;
+    p->needs = p->is_known ? (unsigned)needs : 0;
+    p->routing = arena_dup(arena, get_text(&c)).p;
+    RM_ASSERT(c.at == at + PROMPT_N_COLUMNS);
+}
+
 static void read_tokens(struct row *r, struct usage *u)
 {
     u->input = get_int(r, -1);
@@ -269,6 +307,9 @@ void columns_read_attempt(sqlite3_stmt *s, int at, struct arena *arena, read_nam
     a->in_stream = (flags & ATTEMPT_FLAG_IN_STREAM) != 0;
     a->is_started = (flags & ATTEMPT_FLAG_STARTED) != 0;
     a->is_served = (flags & ATTEMPT_FLAG_SERVED) != 0;
+    a->cache_mark = (flags & ATTEMPT_FLAG_CACHE_ASKED) != 0      ? CACHE_ASKED
+                    : (flags & ATTEMPT_FLAG_CACHE_WITHHELD) != 0 ? CACHE_WITHHELD
+                                                                 : CACHE_NOT_ASKED;
     a->status = (uint16_t)get_int(&c, 0);
     a->start_us = get_int(&c, -1);
     a->connect_us = get_int(&c, -1);

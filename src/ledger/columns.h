@@ -22,10 +22,19 @@
     "n, kind, link, provider, model, outcome, flags, status, start_us, connect_us, first_byte_us, ttft_us," \
     " total_us, input, cache_read, cache_write_5m, cache_write_1h, output, reasoning, tokens_from,"         \
     " price_version, cost_nusd, waste_nusd, retry_after_ms, provider_request_id, decision"
-enum { REQUEST_N_COLUMNS = 23, ATTEMPT_N_COLUMNS = 26 };
+/* Since version 4; behind the others, since they came later. */
+#define PROMPT_COLUMNS \
+    "talk_hash, head_hash, cache_hash, head_bytes, cache_bytes, cache_ttl_s, affinity_key, needs, routing"
+enum { PROMPT_N_COLUMNS = 9, REQUEST_N_COLUMNS = 23, ATTEMPT_N_COLUMNS = 26 };
 
 /* flags */
-enum { ATTEMPT_FLAG_IN_STREAM = 1, ATTEMPT_FLAG_STARTED = 2, ATTEMPT_FLAG_SERVED = 4 };
+enum {
+    ATTEMPT_FLAG_IN_STREAM = 1,
+    ATTEMPT_FLAG_STARTED = 2,
+    ATTEMPT_FLAG_SERVED = 4,
+    ATTEMPT_FLAG_CACHE_ASKED = 8,
+    ATTEMPT_FLAG_CACHE_WITHHELD = 16
+};
 
 /* What the parameters of a prepared statement hold: the same again is not bound again, and most of a row is as the one
  * before it. The zero value is right for a fresh statement. Nobody else binds to it. */
@@ -51,10 +60,12 @@ typedef const char *read_name_fn(sqlite3_stmt *s, int at, struct arena *arena, v
 void columns_bind_int(struct bindings *b, int at, int64_t v);
 void columns_bind_null(struct bindings *b, int at, int n);
 void columns_bind_request(struct bindings *b, int at, const struct request_record *r, intern_fn *intern, void *arg);
+void columns_bind_prompt(struct bindings *b, int at, const struct prompt_record *p);
 void columns_bind_attempt(struct bindings *b, int at, const struct attempt_record *a, intern_fn *intern, void *arg);
-/* Columns from `at` on (0-based) are read. id and attempts are not touched. */
+/* Columns from `at` on (0-based) are read. id, prompt and attempts are not touched. */
 void columns_read_request(sqlite3_stmt *s, int at, struct arena *arena, read_name_fn *name, void *arg,
                           struct request_record *r);
+void columns_read_prompt(sqlite3_stmt *s, int at, struct arena *arena, struct prompt_record *p);
 void columns_read_attempt(sqlite3_stmt *s, int at, struct arena *arena, read_name_fn *name, void *arg,
                           struct attempt_record *a);
 

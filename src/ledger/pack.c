@@ -1,4 +1,4 @@
-/*     [ numbers and text lengths of the head | texts ] [ numbers and text lengths of an attempt | texts ] [ attempt … ]
+/*     [ numbers and text lengths of the head | texts ] [ the prompt's ] [ an attempt's ] [ an attempt's ] …
  *
  * One list of members per struct makes the packed struct, the writer and the reader: the three cannot drift apart.
  * Pieces lie at any address: numbers are copied out, never pointed to. */
@@ -23,6 +23,18 @@
     X(bool, is_stream)
 #define HEAD_TEXTS(X) X(key) X(route) X(dialect) X(provider) X(model) X(effort) X(adjusted) X(trace_id)
 
+#define PROMPT_NUMBERS(X)     \
+    X(uint64_t, talk_hash)    \
+    X(uint64_t, head_hash)    \
+    X(uint64_t, cache_hash)   \
+    X(int64_t, head_bytes)    \
+    X(int64_t, cache_bytes)   \
+    X(int64_t, cache_ttl_s)   \
+    X(uint64_t, affinity_key) \
+    X(uint32_t, needs)        \
+    X(bool, is_known)
+#define PROMPT_TEXTS(X) X(routing)
+
 #define ATTEMPT_NUMBERS(X)     \
     X(int64_t, start_us)       \
     X(int64_t, connect_us)     \
@@ -41,7 +53,8 @@
     X(uint8_t, tokens_from)    \
     X(bool, in_stream)         \
     X(bool, is_started)        \
-    X(bool, is_served)
+    X(bool, is_served)         \
+    X(uint8_t, cache_mark)
 #define ATTEMPT_TEXTS(X) X(provider) X(model) X(price_version)
 #define ATTEMPT_ARRAYS(X) X(provider_request_id) X(decision)
 
@@ -56,6 +69,10 @@ struct head {
     HEAD_TEXTS(LENGTH)
     bool is_keepalive;
 };
+struct packed_prompt {
+    PROMPT_NUMBERS(MEMBER)
+    PROMPT_TEXTS(LENGTH)
+};
 struct packed_attempt {
     ATTEMPT_NUMBERS(MEMBER)
     ATTEMPT_TEXTS(LENGTH)
@@ -65,6 +82,7 @@ struct packed_attempt {
 #define ONE(name) +1
 enum {
     HEAD_BYTES_MAX = sizeof(struct head) + (HEAD_TEXTS(ONE)) * (PACK_TEXT_MAX + 1),
+    PROMPT_BYTES_MAX = sizeof(struct packed_prompt) + (PROMPT_TEXTS(ONE)) * (PACK_TEXT_MAX + 1),
     ATTEMPT_BYTES_MAX = sizeof(struct packed_attempt) + (ATTEMPT_TEXTS(ONE) ATTEMPT_ARRAYS(ONE)) * (PACK_TEXT_MAX + 1)
 };
 
@@ -111,6 +129,17 @@ static void put_head(struct buf *out, const struct request_record *from, bool is
     buf_grew(out, (size_t)(to - start));
 }
 
+static void put_prompt(struct buf *out, const struct prompt_record *from)
+{
+    struct packed_prompt p;
+    char *start = buf_reserve(out, PROMPT_BYTES_MAX), *to = start + sizeof p;
+    RM_ASSERT(start != NULL);
+    PROMPT_NUMBERS(PUT_NUMBER)
+    PROMPT_TEXTS(PUT_TEXT)
+    memcpy(start, &p, sizeof p);
+    buf_grew(out, (size_t)(to - start));
+}
+
 static void put_attempt(struct buf *out, const struct attempt_record *from)
 {
     struct packed_attempt p;
@@ -128,6 +157,7 @@ size_t pack_request(struct buf *out, const struct request_record *rec)
     size_t start = out->n;
     put_head(out, rec, false);
     size_t head = out->n - start;
+    put_prompt(out, &rec->prompt);
     for (unsigned i = 0; i < rec->n_attempts; i++)
         put_attempt(out, &rec->attempts[i]);
     return head;
@@ -180,9 +210,18 @@ static void take_head(struct bytes *in, struct packed *out)
     memcpy(&p, take(in, sizeof p), sizeof p);
     HEAD_NUMBERS(TAKE_NUMBER)
     HEAD_TEXTS(TAKE_TEXT)
+    to->prompt = (struct prompt_record){.routing = ""};
     out->is_keepalive = p.is_keepalive;
     out->served_input = p.served_input;
     out->served_output = p.served_output;
+}
+
+static void take_prompt(struct bytes *in, struct prompt_record *to)
+{
+    struct packed_prompt p;
+    memcpy(&p, take(in, sizeof p), sizeof p);
+    PROMPT_NUMBERS(TAKE_NUMBER)
+    PROMPT_TEXTS(TAKE_TEXT)
 }
 
 static void take_attempt(struct bytes *in, struct attempt_record *to)
@@ -201,6 +240,8 @@ void pack_read(struct bytes in, struct arena *arena, struct packed *out)
     take_head(&in, out);
     if (in.n == 0)
         return;
+    if (!out->is_keepalive)
+        take_prompt(&in, &r->prompt);
     r->attempts = ARENA_ARRAY(arena, struct attempt_record, r->n_attempts);
     for (unsigned i = 0; i < r->n_attempts; i++)
         take_attempt(&in, &r->attempts[i]);

@@ -18,12 +18,17 @@ static bool prepare(struct ledger_reader *r, const char *sql, sqlite3_stmt **out
     return sqlite3_prepare_v3(r->db, sql, -1, SQLITE_PREPARE_PERSISTENT, out, NULL) == SQLITE_OK;
 }
 
-#define SELECT_REQUEST "SELECT id, " REQUEST_COLUMNS ", " SERVED_COLUMNS " FROM request "
+#define SELECT_REQUEST(prompt) "SELECT id, " REQUEST_COLUMNS ", " SERVED_COLUMNS ", " prompt " FROM request "
+#define NO_PROMPT "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL"
+#define ONE "WHERE id = ?"
+#define NEWEST "WHERE id > ? AND id < ? ORDER BY id DESC LIMIT ?"
 
+/* A file that nobody has written since is not changed by reading. */
 static bool prepare_all(struct ledger_reader *r)
 {
-    return prepare(r, SELECT_REQUEST "WHERE id = ?", &r->one) &&
-           prepare(r, SELECT_REQUEST "WHERE id > ? AND id < ? ORDER BY id DESC LIMIT ?", &r->newest) &&
+    bool is_old = schema_version(r->db) < SCHEMA_VERSION_PROMPT;
+    return prepare(r, is_old ? SELECT_REQUEST(NO_PROMPT) ONE : SELECT_REQUEST(PROMPT_COLUMNS) ONE, &r->one) &&
+           prepare(r, is_old ? SELECT_REQUEST(NO_PROMPT) NEWEST : SELECT_REQUEST(PROMPT_COLUMNS) NEWEST, &r->newest) &&
            prepare(r, "SELECT id FROM request ORDER BY id DESC LIMIT ?", &r->ids) &&
            prepare(r, "SELECT started_ms, " ATTEMPT_COLUMNS " FROM attempt WHERE request_id = ? ORDER BY n",
                    &r->attempts) &&
@@ -128,6 +133,7 @@ static enum err read_request(struct ledger_reader *r, sqlite3_stmt *s, struct ar
     memset(out, 0, sizeof *out);
     out->id = (uint64_t)sqlite3_column_int64(s, 0);
     columns_read_request(s, 1, arena, read_name, r, out);
+    columns_read_prompt(s, 1 + REQUEST_N_COLUMNS + ATTEMPT_N_COLUMNS, arena, &out->prompt);
     struct attempt_record served;
     int at = 1 + REQUEST_N_COLUMNS;
     bool has_served = sqlite3_column_type(s, at) != SQLITE_NULL;
@@ -146,6 +152,7 @@ static enum err read_keepalive(struct ledger_reader *r, uint64_t id, struct aren
                                    .effort = "",
                                    .adjusted = "",
                                    .trace_id = "",
+                                   .prompt = {.routing = ""},
                                    .is_stream = true,
                                    .served_link = -1,
                                    .gateway_us = -1,

@@ -10,6 +10,8 @@ enum { OPEN_WAIT_MS = 5000, READ_WAIT_MS = 2000 };
 /* Milliseconds since 1970 as SQLite tells them: this room asks no clock of the machine. */
 #define NOW_MS "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
 
+#define ADD(column) "ALTER TABLE request ADD COLUMN " #column ";"
+
 /* migrations[v] leads from version v to v + 1. Never edit one that was released: add another. */
 static const char *const migrations[SCHEMA_VERSION] = {
     "CREATE TABLE schema (version INTEGER NOT NULL, applied_ms INTEGER NOT NULL);"
@@ -21,6 +23,8 @@ static const char *const migrations[SCHEMA_VERSION] = {
     " is_unclean INTEGER NOT NULL DEFAULT 0, version TEXT, rows_written INTEGER, rows_lost INTEGER);",
     "CREATE TABLE repriced (request_id INTEGER NOT NULL, n INTEGER NOT NULL, at_ms INTEGER NOT NULL, price_version,"
     " cost_nusd INTEGER, waste_nusd INTEGER, PRIMARY KEY (request_id, n, at_ms)) WITHOUT ROWID;",
+    ADD(talk_hash) ADD(head_hash) ADD(cache_hash) ADD(head_bytes) ADD(cache_bytes) ADD(cache_ttl_s) ADD(affinity_key)
+        ADD(needs) ADD(routing),
 };
 
 static int first_int(sqlite3 *db, const char *sql, int none)

@@ -15,6 +15,7 @@ enum { WRITE_WAIT_MS = 20 };
 #define NOW_MS "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
 /* As many parameters as columns. */
 #define MARKS_23 "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?"
+#define MARKS_9 "?,?,?,?,?,?,?,?,?"
 #define MARKS_26 MARKS_23 ",?,?,?"
 
 struct store {
@@ -55,8 +56,8 @@ static bool prepare_all(struct store *s)
            prepare(s, "PRAGMA data_version", &s->data_version) &&
            prepare(s, "INSERT INTO name (id, text) VALUES (?, ?)", &s->name) &&
            prepare(s,
-                   "INSERT OR IGNORE INTO request (id, " REQUEST_COLUMNS ", " SERVED_COLUMNS ") VALUES (?," MARKS_23
-                   "," MARKS_26 ")",
+                   "INSERT OR IGNORE INTO request (id, " REQUEST_COLUMNS ", " SERVED_COLUMNS ", " PROMPT_COLUMNS
+                   ") VALUES (?," MARKS_23 "," MARKS_26 "," MARKS_9 ")",
                    &s->request.s) &&
            prepare(s,
                    "INSERT OR IGNORE INTO attempt (request_id, started_ms, " ATTEMPT_COLUMNS ") VALUES (?,?," MARKS_26
@@ -210,6 +211,7 @@ static enum err put_request(struct store *s, const struct request_record *r, con
         columns_bind_attempt(b, 2 + REQUEST_N_COLUMNS, served, intern, s);
     else
         columns_bind_null(b, 2 + REQUEST_N_COLUMNS, ATTEMPT_N_COLUMNS);
+    columns_bind_prompt(b, 2 + REQUEST_N_COLUMNS + ATTEMPT_N_COLUMNS, &r->prompt);
     return s->failed ? ERR_IO : run(s, b->s);
 }
 

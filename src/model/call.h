@@ -27,6 +27,13 @@ struct call {
     uint64_t prefix_hash;   /* of the prompt without its last message; 0 = none */
     uint64_t talk_hash;     /* of what all turns of a conversation have in common: tools, system, and the messages up to
                                the first of the user's; 0 = none */
+    uint64_t head_hash;     /* of what stands before the first of the user's messages: tools, system; 0 = nothing does.
+                               Its text: head_bytes */
+    uint64_t cache_hash;    /* of the prompt up to the block with the last marker; equal hashes are equal prefixes, not
+                               the other way round. 0 = no marker within the prompt. Its text: cache_bytes */
+    uint64_t head_bytes, cache_bytes;
+    const char *cache_end;  /* in the body: where the marked part ends; NULL = nowhere. For who reads the body */
+    bool has_head_marker;   /* a marker stands before the first of the user's messages */
     struct bytes cache_key; /* prompt_cache_key, unescaped; "" = not given */
     const struct call_members *members; /* where the members stand in the body, so that it need not be scanned again;
                                            NULL = not kept. Lives as long as the arena that the call was read with */

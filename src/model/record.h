@@ -5,9 +5,12 @@
 
 #include "model/money.h"
 #include "model/outcome.h"
+#include "model/prompt.h"
 #include "model/usage.h"
 
 enum attempt_kind { ATTEMPT_CLIENT, ATTEMPT_KEEPALIVE, ATTEMPT_HEDGE };
+/* Was the provider's prompt cache asked for? */
+enum cache_mark { CACHE_NOT_ASKED, CACHE_ASKED, CACHE_WITHHELD };
 enum tokens_from { TOKENS_UNBILLED, TOKENS_ESTIMATED, TOKENS_REPORTED };
 
 /* Times are microseconds from the request's start; -1 = did not happen. */
@@ -19,6 +22,7 @@ struct attempt_record {
     bool in_stream;
     bool is_started; /* false for skips: no time */
     bool is_served;  /* the client saw this one */
+    enum cache_mark cache_mark;
     uint16_t status; /* 0 = none */
     const char *provider, *model;
     int64_t start_us, connect_us /* -1 = reused connection */, first_byte_us, ttft_us, total_us;
@@ -49,6 +53,7 @@ struct request_record {
     int64_t prompt_bytes, max_tokens /* -1 = not given */;
     const char *effort; /* "" = not given */
     uint64_t prefix_hash;
+    struct prompt_record prompt;
     int64_t cost_nusd, waste_nusd; /* sums; NUSD_UNKNOWN when a part is unknown */
     const char *adjusted;          /* "" = nothing */
     const char *trace_id;          /* "" = none */

@@ -54,6 +54,8 @@ struct relay_start {
     int64_t started_wall_ms;
     uint64_t now_us;                      /* the request's arrival: its time 0 */
     const char *key, *dialect, *trace_id; /* for the record; outlive the request */
+    const char *routing;                  /* for the record: x-routing as it came, NULL = none; outlives the request */
+    uint64_t affinity_key;                /* for the record; 0 = none */
 };
 
 enum relay_event_kind {
@@ -154,6 +156,8 @@ const struct request_record *relay_record(const struct relay *r);
 /* The front's part of the record: written before the row is taken. */
 void relay_set_status(struct relay *r, unsigned status);
 void relay_set_gateway_us(struct relay *r, int64_t us);
+/* What was done about attempt n's prompt cache, for the record. */
+void relay_mark_cache(struct relay *r, uint16_t n, enum cache_mark mark);
 /* Adds words to the decision of attempt n, for the record. */
 void relay_note(struct relay *r, uint16_t n, const char *words);
 

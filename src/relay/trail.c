@@ -1,12 +1,21 @@
 /* The trail: one entry a try and one a skip, in the order they happened. An entry's n is the attempt's number in
  * actions and events, so skips have numbers too. */
 #include "base/buf.h"
+#include "plan/cache.h"
 #include "relay/inside.h"
 #include "relay/meter.h"
 
 #include <stdio.h>
 
 enum { ATTEMPTS_AT_FIRST = 1 };
+
+static struct prompt_record prompt_of(const struct relay_start *s)
+{
+    uint32_t hint_s = s->directive != NULL ? s->directive->cache_ttl_s : 0;
+    struct prompt_record p = prompt_of_call(s->call, cache_wanted_s(s->call, hint_s), s->affinity_key);
+    p.routing = s->routing != NULL ? s->routing : "";
+    return p;
+}
 
 static const char *text_of(struct arena *a, struct bytes b)
 {
@@ -32,6 +41,7 @@ void trail_init(struct relay *r)
         .max_tokens = s->call->max_tokens,
         .effort = text_of(r->arena, s->call->effort),
         .prefix_hash = s->call->prefix_hash,
+        .prompt = prompt_of(s),
         .adjusted = "",
         .trace_id = s->trace_id ? s->trace_id : "",
         .attempts = ARENA_ARRAY(r->arena, struct attempt_record, r->cap_attempts),

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "dialect/error.h"
+#include "plan/affinity.h"
 
 enum { FLIGHT_BYTES = 1700 /* what most need of the arena: the engine, two links, one attempt */ };
 
@@ -278,6 +279,21 @@ static struct flight *new_flight(struct worker *w, struct client_call *c)
     return f;
 }
 
+static void begin_caching(struct flight *f, const struct client_call *c, uint64_t key)
+{
+    struct worker *w = f->worker;
+    struct caching_start start = {.memory = w->caches,
+                                  .registry = w->registry,
+                                  .route = c->route,
+                                  .facts = &f->facts,
+                                  .key = key,
+                                  .arena = &f->arena,
+                                  .now_us = loop_now_us(w->loop)};
+    if (key != 0 && f->directive.cache_ttl_s != 0)
+        f->cache_key = arena_printf(&f->arena, "rm-%016llx", (unsigned long long)key);
+    caching_begin(&f->caching, &start, &f->directive);
+}
+
 void flight_start(struct worker *w, struct client_call *c)
 {
     uint64_t from = loop_clock_us();
@@ -292,13 +308,10 @@ void flight_start(struct worker *w, struct client_call *c)
     struct flight *f = new_flight(w, c);
     c->owner = f;
     f->directive = directive;
-    struct caching_start caching = {.memory = w->caches,
-                                    .registry = w->registry,
-                                    .call = c,
-                                    .facts = &f->facts,
-                                    .arena = &f->arena,
-                                    .now_us = loop_now_us(w->loop)};
-    caching_begin(&f->caching, &caching, &f->directive);
+    const struct fields *fields = &c->inbound->head.fields;
+    struct bytes routing = fields_get(fields, "x-routing");
+    uint64_t key = affinity_key(&c->call, fields_get(fields, "x-session-id"));
+    begin_caching(f, c, key);
     struct relay_start start = {.config = f->config,
                                 .route = c->route,
                                 .directive = &f->directive,
@@ -308,7 +321,9 @@ void flight_start(struct worker *w, struct client_call *c)
                                 .now_us = c->inbound->arrived_us,
                                 .key = copied(f, c->key),
                                 .dialect = c->dialect->name,
-                                .trace_id = copied(f, c->trace_id)};
+                                .trace_id = copied(f, c->trace_id),
+                                .routing = routing.n > 0 ? arena_dup(&f->arena, routing).p : "",
+                                .affinity_key = key};
     for (size_t i = 0; i < c->route->n_links && i < RM_COUNTOF(start.is_same_dialect); i++)
         start.is_same_dialect[i] = bytes_is(bytes_of(c->dialect->name), c->route->links[i].provider->dialect);
     f->relay = relay_new(&f->arena, &w->env, &start);

@@ -317,6 +317,8 @@ static struct profile profile_of(const struct flight *f, const struct relay_acti
                             .quirks = a->quirks,
                             .max_output = link->max_output,
                             .cache_ttl_s = f->directive.cache_ttl_s,
+                            .takes_retention = link->supports.cache_retention == YES,
+                            .cache_key = f->cache_key,
                             .set = link->set,
                             .n_set = link->n_set,
                             .drop = link->drop,
@@ -380,8 +382,8 @@ void pilot_start(struct flight *f, const struct relay_action *a)
     list_init(&p->node);
     list_put(&f->attempts, &p->node);
     struct profile profile = profile_of(f, a);
-    caching_profile(&f->caching, a->link, a->n, relay_record(f->relay), f->worker->registry,
-                    loop_now_us(f->worker->loop), &profile);
+    profile.withholds_cache = caching_withholds(&f->caching, a->link, a->n, relay_record(f->relay), f->worker->registry,
+                                                loop_now_us(f->worker->loop));
     const struct dialect *target = dialect_by_name(bytes_of(a->link->provider->dialect));
     struct buf adjusted = {0};
     struct pieces body;

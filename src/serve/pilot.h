@@ -6,7 +6,7 @@
 #include "front/seam.h"
 #include "front/shown.h"
 #include "model/call.h"
-#include "serve/caching.h"
+#include "relay/caching.h"
 #include "serve/flight.h"
 
 struct flight {
@@ -19,7 +19,8 @@ struct flight {
     char id_text[TEXT_ID_BYTES];
     struct directive directive;
     struct caching caching;
-    struct list node; /* in worker->flights */
+    struct bytes cache_key; /* a prompt_cache_key of ours for targets that take one; "" = none */
+    struct list node;       /* in worker->flights */
     struct list attempts;
     struct timer timer;
     struct reap reap;

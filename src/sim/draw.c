@@ -1,6 +1,7 @@
 #include "sim/draw.h"
 
 #include "base/mem.h"
+#include "sim/held.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@ struct drawer {
     struct rng rng;
     struct tail tails[PAST_TARGETS_MAX];
     struct draw_counts counts;
+    struct held *held;
 };
 
 /* ---- the tail ---- */
@@ -409,9 +411,10 @@ static void go_beyond(struct drawer *d, const struct past_attempt *cut, const st
     }
 }
 
-/* The attempt that this request did make there: NULL = it made none, or not so many. *is_unable: it could not. */
-static const struct past_attempt *recorded(const struct past *p, const struct past_request *r, uint16_t target,
-                                           unsigned nth, bool *is_unable)
+/* The attempt that this request did make there, by its place: HELD_NOT_RECORDED = it made none, or not so many.
+ * *is_unable: it could not. */
+static size_t recorded(const struct past *p, const struct past_request *r, uint16_t target, unsigned nth,
+                       bool *is_unable)
 {
     const struct past_attempt *all = past_attempts(p, r);
     *is_unable = false;
@@ -419,11 +422,11 @@ static const struct past_attempt *recorded(const struct past *p, const struct pa
         if (all[i].target != target)
             continue;
         if (all[i].is_started && nth-- == 0)
-            return &all[i];
+            return i;
         *is_unable |= all[i].outcome == OUTCOME_SKIPPED_INCAPABLE || all[i].outcome == OUTCOME_SKIPPED_STATE ||
                       all[i].outcome == OUTCOME_SKIPPED_OFF;
     }
-    return NULL;
+    return HELD_NOT_RECORDED;
 }
 
 void drawer_play(void *drawer, const struct part_ask *ask, struct part *out)
@@ -434,8 +437,9 @@ void drawer_play(void *drawer, const struct part_ask *ask, struct part *out)
     bool is_unable = false;
     uint16_t target = past_target(d->past, ask->link->provider->name, ask->link->model);
     *out = (struct part){.is_unable = true};
-    const struct past_attempt *a = recorded(d->past, r, target, ask->nth, &is_unable);
-    bool is_own = a != NULL;
+    size_t at = recorded(d->past, r, target, ask->nth, &is_unable);
+    bool is_own = at != HELD_NOT_RECORDED;
+    const struct past_attempt *a = is_own ? past_attempts(d->past, r) + at : NULL;
     if (is_unable && !is_own)
         return;
     if (!is_own)
@@ -451,15 +455,24 @@ void drawer_play(void *drawer, const struct part_ask *ask, struct part *out)
     part_of(a, ask->quirks, out);
     if (!is_own)
         fit_length(out, &own);
-    if (past_is_cut(a) && a->token_us < 0)
+    bool is_beyond = past_is_cut(a) && a->token_us < 0;
+    if (is_beyond)
         go_beyond(d, a, &own, ask->now_us, out);
+    held_start(d->held, ask, is_beyond ? HELD_NOT_RECORDED : at, &out->usage);
 }
 
-struct drawer *drawer_new(const struct past *p, uint64_t seed)
+void drawer_begun(void *drawer, const struct part_ask *ask)
+{
+    struct drawer *d = drawer;
+    held_begun(d->held, ask);
+}
+
+struct drawer *drawer_new(const struct past *p, const struct route_conf *route, uint64_t seed)
 {
     struct drawer *d = mem_zalloc(sizeof *d);
     d->past = p;
     d->rng.state = seed;
+    d->held = held_new(p, route);
     for (uint16_t t = 0; t < past_n_targets(p); t++)
         fit(d, t, &d->tails[t]);
     return d;
@@ -467,6 +480,8 @@ struct drawer *drawer_new(const struct past *p, uint64_t seed)
 
 void drawer_free(struct drawer *d)
 {
+    if (d != NULL)
+        held_free(d->held);
     mem_free(d);
 }
 

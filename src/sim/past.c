@@ -13,7 +13,14 @@
 
 #include <stdlib.h>
 
-enum { MINUTE_MS = 60000, THIN_BITS_MAX = 30, NAMES_MAX = 256, TOKENS_MAX = 1000000000, DAYS_MAX = 1500 };
+enum {
+    MINUTE_MS = 60000,
+    THIN_BITS_MAX = 30,
+    NAMES_MAX = 256,
+    TOKENS_MAX = 1000000000,
+    DAYS_MAX = 1500,
+    DAY_S = 86400
+};
 #define TIME_US_MAX INT64_C(21600000000) /* six hours */
 #define DAY_MS INT64_C(86400000)
 #define WALL_MS_MAX INT64_C(253402300800000) /* the year 10000 */
@@ -224,7 +231,18 @@ static void add_attempt(struct past *p, const struct attempt_record *a)
                                 .status = a->status,
                                 .outcome = outcome_within(a->outcome),
                                 .tokens_from = (uint8_t)a->tokens_from,
+                                .cache_mark = (uint8_t)a->cache_mark,
                                 .is_started = a->is_started};
+}
+
+static struct prompt_record prompt_within(struct past *p, const struct prompt_record *from)
+{
+    struct prompt_record to = *from;
+    to.head_bytes = within(from->head_bytes, 0, TOKENS_MAX);
+    to.cache_bytes = within(from->cache_bytes, 0, TOKENS_MAX);
+    to.cache_ttl_s = within(from->cache_ttl_s, 0, DAY_S);
+    to.routing = name_of(p, from->routing);
+    return to;
 }
 
 void past_add(struct past *p, const struct request_record *rec)
@@ -250,6 +268,7 @@ void past_add(struct past *p, const struct request_record *rec)
                                .waste_nusd = rec->waste_nusd,
                                .dialect = name_of(p, rec->dialect),
                                .effort = name_of(p, rec->effort),
+                               .prompt = prompt_within(p, &rec->prompt),
                                .first_attempt = p->n_attempts,
                                .n_attempts = rec->n_attempts,
                                .outcome = outcome_within(rec->outcome),
@@ -361,6 +380,14 @@ size_t past_n(const struct past *p)
     return p->n_requests;
 }
 
+size_t past_n_unknown(const struct past *p)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < p->n_requests; i++)
+        n += !p->requests[i].prompt.is_known && p->requests[i].n_started > 0;
+    return n;
+}
+
 unsigned past_one_in(const struct past *p)
 {
     return 1U << (p->minute_bits + p->request_bits);
@@ -375,6 +402,12 @@ const struct past_request *past_request(const struct past *p, size_t i)
 const struct past_attempt *past_attempts(const struct past *p, const struct past_request *r)
 {
     return p->attempts + r->first_attempt;
+}
+
+const struct past_attempt *past_attempt_at(const struct past *p, size_t at)
+{
+    RM_ASSERT(at < p->n_attempts);
+    return p->attempts + at;
 }
 
 uint16_t past_target(const struct past *p, const char *provider, const char *model)

@@ -18,7 +18,7 @@ struct past_attempt {
     uint32_t request; /* by time, from 0 */
     uint16_t target, status;
     uint8_t outcome; /* enum outcome */
-    uint8_t tokens_from;
+    uint8_t tokens_from, cache_mark;
     bool is_started, is_again; /* again: the next one of its request is at the same target */
 };
 struct past_request {
@@ -29,6 +29,7 @@ struct past_request {
     int64_t ttft_us, total_us; /* from its arrival */
     int64_t cost_nusd, waste_nusd;
     const char *dialect, *effort;
+    struct prompt_record prompt;
     size_t first_attempt;
     uint16_t n_attempts, n_started;
     uint8_t outcome;
@@ -49,11 +50,14 @@ void past_seal(struct past *p);
 
 /* ---- sealed ---- */
 
-size_t past_n_seen(const struct past *p);   /* requests that were added */
-size_t past_n(const struct past *p);        /* requests that are kept */
-unsigned past_one_in(const struct past *p); /* of so many, one is kept */
+size_t past_n_seen(const struct past *p);    /* requests that were added */
+size_t past_n(const struct past *p);         /* requests that are kept */
+size_t past_n_unknown(const struct past *p); /* of those kept: it was not recorded what a prompt cache could hold */
+unsigned past_one_in(const struct past *p);  /* of so many, one is kept */
 const struct past_request *past_request(const struct past *p, size_t i);
 const struct past_attempt *past_attempts(const struct past *p, const struct past_request *r);
+/* By its place among all attempts: a request's are those from its first_attempt on. */
+const struct past_attempt *past_attempt_at(const struct past *p, size_t at);
 /* Targets have numbers from 0. PAST_NO_TARGET when no record names it. */
 uint16_t past_target(const struct past *p, const char *provider, const char *model);
 size_t past_n_targets(const struct past *p);

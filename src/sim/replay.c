@@ -1,6 +1,7 @@
 #include "sim/replay.h"
 
 #include "base/mem.h"
+#include "plan/affinity.h"
 
 #include <stdlib.h>
 
@@ -12,6 +13,7 @@ struct seen { /* of a request, wherever it comes from */
     enum outcome outcome;
     int64_t ttft_us, cost_nusd, waste_nusd;
     unsigned n_started;
+    int64_t n_read, n_written;
 };
 
 static void put_time(struct replay_tally *t, int64_t us)
@@ -29,11 +31,20 @@ static int64_t plus(int64_t a, int64_t b)
     return __builtin_add_overflow(a, b, &sum) ? (b > 0 ? INT64_MAX : INT64_MIN + 1) : sum;
 }
 
+static void see_tokens(struct seen *s, const struct usage *u)
+{
+    s->n_read = plus(s->n_read, u->cache_read > 0 ? u->cache_read : 0);
+    s->n_written = plus(s->n_written, u->cache_write_5m > 0 ? u->cache_write_5m : 0);
+    s->n_written = plus(s->n_written, u->cache_write_1h > 0 ? u->cache_write_1h : 0);
+}
+
 static void put_seen(struct replay_tally *t, const struct seen *s)
 {
     struct replay_figures *f = &t->figures;
     f->n_requests++;
     f->n_attempts += s->n_started;
+    f->n_read = plus(f->n_read, s->n_read);
+    f->n_written = plus(f->n_written, s->n_written);
     if (s->outcome == OUTCOME_OK) {
         f->n_answered++;
         f->n_later += s->n_started > 1;
@@ -52,9 +63,11 @@ static void put_seen(struct replay_tally *t, const struct seen *s)
 
 void tally_add(struct replay_tally *t, const struct request_record *rec)
 {
-    struct seen s = {rec->outcome, rec->ttft_us, rec->cost_nusd, rec->waste_nusd, 0};
-    for (uint16_t i = 0; i < rec->n_attempts; i++)
+    struct seen s = {rec->outcome, rec->ttft_us, rec->cost_nusd, rec->waste_nusd, 0, 0, 0};
+    for (uint16_t i = 0; i < rec->n_attempts; i++) {
         s.n_started += rec->attempts[i].is_started;
+        see_tokens(&s, &rec->attempts[i].tokens);
+    }
     put_seen(t, &s);
 }
 
@@ -87,7 +100,9 @@ void replay_recorded(const struct past *p, struct replay_figures *out)
     struct replay_tally t = {0};
     for (size_t i = 0; i < past_n(p); i++) {
         const struct past_request *r = past_request(p, i);
-        struct seen s = {r->outcome, r->ttft_us, r->cost_nusd, r->waste_nusd, r->n_started};
+        struct seen s = {r->outcome, r->ttft_us, r->cost_nusd, r->waste_nusd, r->n_started, 0, 0};
+        for (uint16_t k = 0; k < r->n_attempts; k++)
+            see_tokens(&s, &past_attempts(p, r)[k].tokens);
         put_seen(&t, &s);
     }
     tally_end(&t, out);
@@ -111,10 +126,15 @@ static bool next_request(void *arg, struct stage_request *out)
     out->wall_ms = p->wall_ms;
     out->call = (struct call){.is_stream = p->is_stream,
                               .max_tokens = p->max_tokens,
-                              .n = 1,
                               .effort = bytes_of(p->effort),
                               .prompt_bytes = p->prompt_bytes > 0 ? (uint64_t)p->prompt_bytes : 0,
                               .prefix_hash = p->prefix_hash};
+    prompt_to_call(&p->prompt, &out->call);
+    out->cache_ttl_s = (uint32_t)p->prompt.cache_ttl_s;
+    out->routing = p->prompt.routing;
+    out->affinity_key = p->prompt.affinity_key;
+    if (out->affinity_key == 0)
+        out->affinity_key = affinity_key(&out->call, (struct bytes){NULL, 0});
     if (past_is_given_up(p->outcome) && p->total_us >= 0)
         out->leave_us = p->total_us;
     return true;
@@ -132,11 +152,11 @@ static void take_record(void *arg, size_t request, const struct request_record *
 enum err replay_run(const struct replay_ask *ask, struct replay_result *out)
 {
     struct replay r = {.ask = ask};
-    struct drawer *d = drawer_new(ask->past, ask->seed);
+    struct drawer *d = drawer_new(ask->past, ask->route, ask->seed);
     struct stage_conf conf = {.config = ask->config,
                               .route = ask->route,
                               .source = {next_request, &r},
-                              .host = {drawer_play, d},
+                              .host = {drawer_play, drawer_begun, d},
                               .sink = {take_record, &r},
                               .seed = ~ask->seed};
     enum err e = stage_run(&conf);

@@ -15,6 +15,7 @@ struct replay_figures {
     int64_t p50_us, p95_us, p99_us; /* to the first token, of what was answered; -1 = nothing was */
     int64_t cost_nusd, waste_nusd;  /* where the price is known */
     int64_t n_unpriced;             /* requests of unknown cost */
+    int64_t n_read, n_written;      /* tokens from and to providers' prompt caches */
 };
 
 /* The figures of what was recorded. */

@@ -8,6 +8,7 @@
 #include "sim/stage.h"
 
 #include "base/mem.h"
+#include "relay/caching.h"
 
 enum cue_kind { CUE_CONNECTED, CUE_HEAD, CUE_TOKEN, CUE_MORE, CUE_END, CUE_TIMER, CUE_LEAVE };
 enum { PARTS_OUT = 2 /* one, and a hedge */, GUEST_LINKS = 64, MORE_US_MIN = 1000 };
@@ -25,6 +26,7 @@ struct out {    /* an attempt that is out */
     uint64_t start_us;
     const struct link_conf *link;
     struct part part;
+    struct part_ask ask;
     uint32_t told_bytes;
     bool is_joining; /* it is to go on with an answer that broke off, and has not met it yet */
 };
@@ -36,6 +38,8 @@ struct guest {
     struct arena arena;
     struct stage_request asked;
     struct relay *relay;
+    struct directive directive;
+    struct caching caching;
     uint64_t armed_us;
     struct out out[PARTS_OUT];
     uint8_t n_asked[GUEST_LINKS]; /* attempts so far, by link */
@@ -45,6 +49,7 @@ struct stage {
     const struct stage_conf *conf;
     struct rng rng;
     struct relay_env env;
+    struct cache_memory *caches;
     uint64_t now_us, seq;
     struct cue *cues; /* binary heap */
     size_t n_cues, cap_cues;
@@ -185,6 +190,14 @@ static unsigned n_asked(const struct stage *s, const struct guest *g, const stru
     return n;
 }
 
+/* Is its prompt cache asked for? */
+static enum cache_mark mark_of(struct stage *s, struct guest *g, const struct relay_action *a)
+{
+    if (caching_withholds(&g->caching, a->link, a->n, relay_record(g->relay), s->env.registry, s->now_us))
+        return CACHE_WITHHELD;
+    return g->caching.ttl_s > 0 ? CACHE_ASKED : CACHE_NOT_ASKED;
+}
+
 /* False: the request cannot be put to this link. */
 static bool start_part(struct stage *s, struct guest *g, const struct relay_action *a)
 {
@@ -193,9 +206,9 @@ static bool start_part(struct stage *s, struct guest *g, const struct relay_acti
     RM_ASSERT(o->n == 0);
     *o = (struct out){.n = a->n, .start_us = s->now_us, .link = a->link, .part = {.usage = USAGE_NONE}};
     o->is_joining = a->resume != RESUME_NONE;
-    struct part_ask ask = {g->request, a->link, n_asked(s, g, a->link), s->now_us, a->quirks};
+    o->ask = (struct part_ask){g->request, a->link, n_asked(s, g, a->link), s->now_us, a->quirks, mark_of(s, g, a)};
     g->n_asked[at] += g->n_asked[at] < UINT8_MAX;
-    s->conf->host.play(s->conf->host.arg, &ask, &o->part);
+    s->conf->host.play(s->conf->host.arg, &o->ask, &o->part);
     struct part *p = &o->part;
     if (p->is_unable) {
         o->n = 0;
@@ -237,7 +250,11 @@ static bool carry_out(struct stage *s, struct guest *g, const struct relay_actio
         if (o != NULL)
             o->n = 0;
         return false;
+    case ACT_COMMIT:
+        caching_commit(&g->caching, a->n, s->now_us);
+        return false;
     case ACT_RECORD:
+        caching_end(&g->caching, g->relay, s->now_us);
         s->conf->sink.take(s->conf->sink.arg, g->request, relay_record(g->relay));
         leave_seat(s, g);
         return true;
@@ -307,6 +324,13 @@ static void end_part(struct stage *s, struct guest *g, struct out *o)
     feed(s, g, ev);
 }
 
+static void tell_begun(struct stage *s, struct out *o)
+{
+    o->ask.now_us = s->now_us;
+    if (s->conf->host.begun != NULL)
+        s->conf->host.begun(s->conf->host.arg, &o->ask);
+}
+
 static void do_attempt(struct stage *s, struct guest *g, const struct cue *c)
 {
     struct out *o = out_of(g, c->n);
@@ -327,6 +351,8 @@ static void do_attempt(struct stage *s, struct guest *g, const struct cue *c)
                  .kind = RELAY_HEAD, .n = c->n, .status = p->status, .provider_request_id = "", .adjusted = ""});
         break;
     case CUE_TOKEN:
+        tell_begun(s, o);
+        /* fall through */
     case CUE_MORE:
         tell_text(s, g, o);
         if (g->life == life && o->n == c->n)
@@ -357,14 +383,36 @@ static void do_cue(struct stage *s, const struct cue *c)
 
 /* ---- arrivals ---- */
 
+/* What the client asked for besides, and what is made of it. */
+static void direct(struct stage *s, struct guest *g)
+{
+    const struct route_conf *route = s->conf->route;
+    struct field routing = {BYTES("x-routing"), bytes_of(g->asked.routing)};
+    struct fields fields = {.v = &routing, .n = routing.value.n > 0};
+    const char *why;
+    if (directive_parse(&fields, route, &g->arena, &g->directive, &why) != ERR_OK)
+        g->directive = (struct directive){0};
+    g->directive.cache_ttl_s = g->asked.cache_ttl_s;
+    struct caching_start start = {.memory = s->caches,
+                                  .registry = s->env.registry,
+                                  .route = route,
+                                  .facts = &g->asked.call,
+                                  .key = g->asked.affinity_key,
+                                  .arena = &g->arena,
+                                  .now_us = s->now_us};
+    caching_begin(&g->caching, &start, &g->directive);
+}
+
 static void arrive(struct stage *s, const struct stage_request *asked)
 {
     struct guest *g = seat(s);
     *g = (struct guest){.place = g->place, .life = g->life, .is_in = true, .request = s->n_requests++, .asked = *asked};
     arena_init(&g->arena);
+    direct(s, g);
     const struct route_conf *route = s->conf->route;
     struct relay_start start = {.config = s->conf->config,
                                 .route = route,
+                                .directive = &g->directive,
                                 .call = &g->asked.call,
                                 .id = asked->id,
                                 .started_wall_ms = asked->wall_ms,
@@ -409,6 +457,7 @@ enum err stage_run(const struct stage_conf *conf)
     struct latency *latency = latency_new(1);
     s.env = (struct relay_env){
         .registry = registry_new(), .rng = &s.rng, .hedges = hedge_book_new(), .latency = latency_core(latency, 0)};
+    s.caches = cache_memory_new();
     enum err e = plan_bind(s.env.registry, conf->config);
     if (e == ERR_OK)
         play(&s);
@@ -422,5 +471,6 @@ enum err stage_run(const struct stage_conf *conf)
     registry_free(s.env.registry);
     hedge_book_free(s.env.hedges);
     latency_free(latency);
+    cache_memory_free(s.caches);
     return e;
 }

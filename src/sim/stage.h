@@ -1,8 +1,8 @@
 /* Requests of one route, played through the real engine on a virtual clock, in the order of their arrival and as many
  * at once as were. Who plays the providers is handed in: the past (sim/replay.h), or providers that are known.
  *
- * Health, latency history and hedge caps are the engine's own, shared by all requests, and begin empty. Pure: no clock,
- * no I/O; equal under an equal seed. */
+ * Health, latency history, hedge caps and what is known of prompts that come again are the engine's own, shared by all
+ * requests, and begin empty. Pure: no clock, no I/O; equal under an equal seed. */
 #ifndef RM_SIM_STAGE_H
 #define RM_SIM_STAGE_H
 
@@ -29,20 +29,26 @@ struct part_ask {
     const struct link_conf *link;
     unsigned nth; /* attempt of this request at this target, from 0 */
     uint64_t now_us;
-    uint8_t quirks; /* that the engine respects here */
+    uint8_t quirks;       /* that the engine respects here */
+    enum cache_mark mark; /* is the prompt cache asked for */
 };
 struct stage_host {
     void (*play)(void *arg, const struct part_ask *ask, struct part *out);
+    /* Its first token came, at ask->now_us. NULL = nobody asks. */
+    void (*begun)(void *arg, const struct part_ask *ask);
     void *arg;
 };
 
 struct stage_request {
-    uint64_t at_us; /* of the virtual clock, > 0 */
-    struct call call;
-    const char *dialect; /* of the client */
-    int64_t leave_us;    /* the client leaves so long after its arrival; -1 = it stays */
-    uint64_t id;         /* for the record */
-    int64_t wall_ms;     /* for the record */
+    uint64_t at_us;        /* of the virtual clock, > 0 */
+    struct call call;      /* without cache markers and cache_key: the next two stand for them */
+    uint32_t cache_ttl_s;  /* of the cache that it asks for, by marker or hint; 0 = none */
+    uint64_t affinity_key; /* of its conversation; 0 = nothing to go by */
+    const char *routing;   /* its x-routing; NULL or "" = none. One that the route does not allow is not obeyed */
+    const char *dialect;   /* of the client */
+    int64_t leave_us;      /* the client leaves so long after its arrival; -1 = it stays */
+    uint64_t id;           /* for the record */
+    int64_t wall_ms;       /* for the record */
 };
 
 /* Requests one after the other, by rising time. False = there are no more. */

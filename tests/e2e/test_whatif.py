@@ -2,11 +2,13 @@
 import json
 import os
 import pty
+import sqlite3
 import subprocess
+import urllib.request
 
 import pytest
 
-from harness import BINARY, SLOW, Reply, events, good, stream
+from harness import BINARY, SLOW, Reply, events, good, provider_conf, stream
 
 PRICES = {"m-a": {"input": "2", "output": "10"}, "m-b": {"input": "4", "output": "20"}}
 N = 15  # every third is not answered by A
@@ -115,7 +117,9 @@ def test_for_people(past):
     (["--set", "link.1.deadline_ms=100"], 2, "no setting that can be tried"),
     (["--set", "order=b,x"], 2, "'x' is no link of route r; it has: a/m-a b/m-b"),
     (["--set", "order="], 2, "is no link of route r"),
-    (["--set", "cache.standby=never"], 2, "cache rules are not replayed"),
+    (["--set", "cache.standby=perhaps"], 2, "cache.standby takes one of never, expected_value, sustained, always"),
+    (["--set", "cache.sustained_after_ms=soon"], 2, "cache.sustained_after_ms takes a whole number from 0 to 86400000"),
+    (["--set", "cache.stanby=never"], 2, "did you mean cache.standby?"),
     (["--set", "breaker.ratio=200%"], 2, "a share such as"),
     (["--since", "soon"], 2, "--since takes"),
     (["--seed", "x"], 2, "--seed takes a whole number"),
@@ -141,6 +145,95 @@ def test_a_damaged_ledger_is_told(quiet):
     broken.write_bytes(os.urandom(8192))
     _, err = run(quiet, "-c", quiet.path, "--db", broken, code=1)
     assert "broken.db" in err
+
+
+# ---------------------------------------------------------------- prompt caches
+
+CACHE_PRICES = {m: {"input": str(p), "output": str(5 * p), "cache_read": str(p / 10), "cache_write_5m": str(p * 1.25), "cache_write_1h": str(2 * p)}
+                for m, p in (("m-a", 3), ("m-b", 2))}
+MARK = {"cache_control": {"type": "ephemeral"}}
+TALKS, TURNS = 3, 8
+AWAY = range(2, 6)  # turns in which the first provider is overloaded
+
+
+class Mock:
+    def __init__(self, tmp):
+        cached = {"dialect": "anthropic", "port": 0, "ttft": 5, "gap_ms": 0, "tokens": 20, "cache": {"ttl_s": 300, "min_tokens": 1024}}
+        (tmp / "mock.yaml").write_text(json.dumps({"providers": [{"name": "A", **cached}, {"name": "B", **cached}]}))
+        self.proc = subprocess.Popen([BINARY, "mock", "-c", str(tmp / "mock.yaml")], stdout=subprocess.PIPE, text=True)
+        self.ports = [int(self.proc.stdout.readline().rsplit(" ", 1)[1]) for _ in range(2)]
+
+    def fault(self, word):
+        r = urllib.request.urlopen(f"http://127.0.0.1:{self.ports[0]}/_mock/fault", json.dumps({"fault": word}).encode(), timeout=20 * SLOW)
+        assert r.status == 200
+
+    def close(self):
+        self.proc.kill()
+        self.proc.wait()
+
+
+def outage(world, cache):
+    """Conversations that grow, a long system prompt in common, through an outage of the first provider; the gateway afterwards."""
+    mock = Mock(world.tmp)
+    try:
+        links = [{"provider": p, "model": f"m-{p}"} for p in "ab"]
+        g = world.gateway({"workers": 1, "prices": CACHE_PRICES,
+                           "providers": {p: provider_conf(port, "anthropic") for p, port in zip("ab", mock.ports)},
+                           "routes": [{"model": "r", "chain": links, "retries": 0, "breaker": "off", "ttft_budget_ms": 5000, "cache": cache}]})
+        talks = [[] for _ in range(TALKS)]
+        for turn in range(TURNS):
+            mock.fault("529" if turn in AWAY else "ok")
+            for k, talk in enumerate(talks):
+                talk.append({"role": "user", "content": [{"type": "text", "text": f"Talk {k}, turn {turn}. " + "More of it. " * 60, **MARK}]})
+                r = g.call("/v1/messages", {"model": "r", "max_tokens": 100, "stream": True, "messages": talk,
+                                            "system": [{"type": "text", "text": "A long prefix. " * 400, **MARK}]})
+                assert r.status == 200 and r.headers["x-ringmain-provider"] == ("b" if turn in AWAY else "a"), r.body
+                del talk[-1]["content"][0]["cache_control"]  # it moves on
+                talk.append({"role": "assistant", "content": r.text()})
+        g.row(r)
+        return g
+    finally:
+        mock.close()
+
+
+def near(a, b, share):
+    assert abs(a - b) <= share * b, (a, b)
+
+
+@pytest.mark.parametrize("standby", ["never", "expected_value", "always"])
+def test_the_bill_of_an_outage_with_caches_comes_out_as_recorded(world, standby):
+    w = ask(outage(world, {"standby": standby}))
+    r, p = w["recorded"], w["replayed"]
+    assert r["answered"] == TALKS * TURNS and r["cache_read_tokens"] > 0 and w["not_judged"] == 0
+    assert p["attempts"] == r["attempts"] == TALKS * (TURNS + len(AWAY))
+    near(p["cost_nusd"], r["cost_nusd"], 0.02)
+    near(p["cache_read_tokens"], r["cache_read_tokens"], 0.05)
+
+
+def test_another_cache_rule_costs_what_it_would_have(world):
+    """Two real runs under two rules: the ledger of each, played under the other's rule, gives the other's bill."""
+    never, always = outage(world, {"standby": "never"}), outage(world, {"standby": "always"})
+    truth = {rule: ask(g)["recorded"] for rule, g in (("never", never), ("always", always))}
+    assert truth["always"]["cost_nusd"] < 0.9 * truth["never"]["cost_nusd"]
+    for g, rule in ((never, "always"), (always, "never")):
+        w = ask(g, "--set", f"cache.standby={rule}")
+        near(w["what_if"]["cost_nusd"], truth[rule]["cost_nusd"], 0.03)
+        near(w["what_if"]["cache_read_tokens"], truth[rule]["cache_read_tokens"], 0.05)
+
+
+def test_going_back_by_value_is_tried(world):
+    w = ask(outage(world, {"standby": "always"}), "--set", "cache.return=by_value")
+    assert w["what_if"]["answered"] == TALKS * TURNS and w["what_if"]["draws"]["drawn"] > 0
+    assert w["what_if"]["cost_nusd"] < w["replayed"]["cost_nusd"]  # B is cheaper, and warm
+
+
+def test_rows_of_an_older_version_are_counted(quiet):
+    db = sqlite3.connect(quiet.dir / "ringmain.db")
+    db.execute("UPDATE request SET needs = NULL")
+    db.commit()
+    db.close()
+    w = ask(quiet, "--set", "cache.standby=always")
+    assert w["not_judged"] == 1 and any(x.startswith("1 of 1 requests could not be judged by a cache rule") for x in w["warnings"])
 
 
 def test_help():

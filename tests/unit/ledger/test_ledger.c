@@ -84,6 +84,63 @@ static void round_trip(void **state)
     fixture_fini(&f);
 }
 
+/* What a replay needs of a prompt is in no JSON: the columns are looked at. */
+static void what_a_prompt_is_known_by(void **state)
+{
+    struct fixture f;
+    struct arena arena = {0};
+    struct request_record got;
+    fixture_init(&f);
+    struct ledger *l = ledger_fixture(f.db, "off", 100);
+    struct request_record *rec = record_fixture(&f, 71);
+    const struct prompt_record p = {.is_known = true,
+                                    .talk_hash = UINT64_MAX,
+                                    .head_hash = 1,
+                                    .cache_hash = UINT64_C(1) << 63,
+                                    .head_bytes = 700,
+                                    .cache_bytes = 3000,
+                                    .cache_ttl_s = 3600,
+                                    .affinity_key = 5,
+                                    .needs = NEED_TOOLS | NEED_HEAD_CACHED,
+                                    .routing = "order: a, b"};
+    rec->prompt = p;
+    f.attempts[0].cache_mark = CACHE_ASKED;
+    f.attempts[1].cache_mark = CACHE_WITHHELD;
+    assert_true(ledger_put(ledger_ring(l, 0), rec));
+    rec = record_fixture(&f, 72);
+    rec->prompt = (struct prompt_record){.is_known = true, .routing = ""};
+    assert_true(ledger_put(ledger_ring(l, 0), rec));
+    ledger_close(l);
+    struct ledger_reader *r = open_reader(f.db);
+    assert_int_equal(reader_record(r, 71, &arena, &got), ERR_OK);
+    assert_true(got.prompt.is_known && got.prompt.talk_hash == p.talk_hash && got.prompt.head_hash == p.head_hash);
+    assert_true(got.prompt.cache_hash == p.cache_hash && got.prompt.head_bytes == 700 &&
+                got.prompt.cache_bytes == 3000);
+    assert_true(got.prompt.cache_ttl_s == 3600 && got.prompt.affinity_key == 5 && got.prompt.needs == p.needs);
+    assert_string_equal(got.prompt.routing, p.routing);
+    assert_int_equal(got.attempts[0].cache_mark, CACHE_ASKED);
+    assert_int_equal(got.attempts[1].cache_mark, CACHE_WITHHELD);
+    assert_int_equal(got.attempts[2].cache_mark, CACHE_NOT_ASKED);
+    assert_int_equal(reader_record(r, 72, &arena, &got), ERR_OK);
+    assert_true(got.prompt.is_known && got.prompt.talk_hash == 0 && got.prompt.cache_ttl_s == 0);
+    assert_string_equal(got.prompt.routing, "");
+    ledger_reader_close(r);
+    arena_fini(&arena);
+    fixture_fini(&f);
+}
+
+static bool is_prompt_known(const char *db, uint64_t id)
+{
+    struct arena arena = {0};
+    struct request_record rec;
+    struct ledger_reader *r = open_reader(db);
+    assert_int_equal(reader_record(r, id, &arena, &rec), ERR_OK);
+    bool is_known = rec.prompt.is_known;
+    ledger_reader_close(r);
+    arena_fini(&arena);
+    return is_known;
+}
+
 /* A row is written over what the one before it left bound: each member changes alone, goes away, and comes back. */
 static void rows_after_each_other(void **state)
 {
@@ -257,7 +314,22 @@ static void migrates(void **state)
     assert_true(ledger_put(ledger_ring(l, 0), record_fixture(&f, 5)));
     ledger_close(l);
     assert_int_equal(sql_int(f.db, "SELECT max(version) FROM schema"), SCHEMA_VERSION);
-    /* Version 2 had no table of former prices: it can be read as it is. */
+    /* Version 3 kept less of a prompt: it can be read as it is, and says so. */
+    assert_int_equal(sqlite3_open(f.db, &db), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_exec(db,
+                     "ALTER TABLE request DROP COLUMN talk_hash; ALTER TABLE request DROP COLUMN head_hash;"
+                     "ALTER TABLE request DROP COLUMN cache_hash; ALTER TABLE request DROP COLUMN head_bytes;"
+                     "ALTER TABLE request DROP COLUMN cache_bytes;"
+                     "ALTER TABLE request DROP COLUMN cache_ttl_s;"
+                     "ALTER TABLE request DROP COLUMN affinity_key; ALTER TABLE request DROP COLUMN needs;"
+                     "ALTER TABLE request DROP COLUMN routing; DELETE FROM schema WHERE version > 3",
+                     NULL, NULL, NULL),
+        SQLITE_OK);
+    sqlite3_close(db);
+    assert_reads_back(f.db, &f.rec);
+    assert_false(is_prompt_known(f.db, 5));
+    /* Version 2 had no table of former prices. */
     assert_int_equal(sqlite3_open(f.db, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, "DROP TABLE repriced; DELETE FROM schema WHERE version > 2", NULL, NULL, NULL),
                      SQLITE_OK);
@@ -272,6 +344,12 @@ static void migrates(void **state)
     assert_int_equal(sql_int(f.db, "SELECT count(*) FROM schema"), SCHEMA_VERSION);
     assert_int_equal(sql_int(f.db, "SELECT count(*) FROM run WHERE ended_ms IS NOT NULL"), 1);
     assert_reads_back(f.db, &f.rec);
+    assert_false(is_prompt_known(f.db, 5)); /* a row that was written before stays as it is */
+    l = ledger_fixture(f.db, "off", 10);
+    record_fixture(&f, 6)->prompt = (struct prompt_record){.is_known = true, .routing = ""};
+    assert_true(ledger_put(ledger_ring(l, 0), &f.rec));
+    ledger_close(l);
+    assert_true(is_prompt_known(f.db, 6));
     fixture_fini(&f);
 }
 
@@ -600,6 +678,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trip),
+        cmocka_unit_test(what_a_prompt_is_known_by),
         cmocka_unit_test(rows_after_each_other),
         cmocka_unit_test(none_is_null),
         cmocka_unit_test(names_are_data),

@@ -182,7 +182,7 @@ static void happen(struct setup *s, uint64_t seed, bool has_outages, struct repl
     struct stage_conf conf = {.config = &s->config,
                               .route = &s->route,
                               .source = {next_request, h},
-                              .host = {known_play, &known},
+                              .host = {.play = known_play, .arg = &known},
                               .sink = {take_record, h},
                               .seed = seed};
     assert_int_equal(stage_run(&conf), ERR_OK);

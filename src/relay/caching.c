@@ -1,4 +1,4 @@
-#include "serve/caching.h"
+#include "relay/caching.h"
 
 #include "plan/affinity.h"
 
@@ -6,7 +6,7 @@ struct caching_try {
     struct caching_try *next;
     const struct link_conf *link;
     uint16_t n;
-    bool is_marked; /* its cache was asked for */
+    enum cache_mark mark;
     const char *words;
 };
 
@@ -25,7 +25,7 @@ static void move_to_front(const struct link_conf **links, size_t place)
     links[0] = l;
 }
 
-static void choose_order(struct caching *c, const struct caching_start *s, uint64_t key, struct directive *d)
+static void choose_order(struct caching *c, const struct caching_start *s, struct directive *d)
 {
     const struct cache_conf *conf = &c->route->cache;
     if ((conf->affinity == 0 && conf->goes_back == RETURN_AT_ONCE) || !may_reorder(c, d))
@@ -34,7 +34,7 @@ static void choose_order(struct caching *c, const struct caching_start *s, uint6
     for (size_t i = 0; i < c->route->n_links; i++)
         links[i] = &c->route->links[i];
     if (conf->affinity != 0)
-        affinity_order(key, links, c->route->n_links);
+        affinity_order(s->key, links, c->route->n_links);
     struct cache_return_ask ask = {.call = c->facts,
                                    .links = links,
                                    .n_links = c->route->n_links,
@@ -49,23 +49,17 @@ static void choose_order(struct caching *c, const struct caching_start *s, uint6
 
 void caching_begin(struct caching *c, const struct caching_start *s, struct directive *d)
 {
-    const struct client_call *call = s->call;
-    *c = (struct caching){.memory = s->memory, .arena = s->arena, .facts = s->facts, .route = call->route};
+    *c = (struct caching){.memory = s->memory, .arena = s->arena, .facts = s->facts, .route = s->route};
     c->ttl_s = cache_wanted_s(s->facts, d->cache_ttl_s);
     if (c->ttl_s > 0 || c->route->cache.goes_back == RETURN_BY_VALUE)
         cache_see(c->memory, s->facts, c->ttl_s, s->now_us);
-    if (d->cache_ttl_s == 0 && c->route->cache.affinity == 0 && c->route->cache.goes_back == RETURN_AT_ONCE)
-        return;
-    uint64_t key = affinity_key(&call->call, fields_get(&call->inbound->head.fields, "x-session-id"));
-    if (key != 0)
-        c->key = arena_printf(c->arena, "rm-%016llx", (unsigned long long)key);
-    choose_order(c, s, key, d);
+    choose_order(c, s, d);
 }
 
 /* ---- attempts ---- */
 
-void caching_profile(struct caching *c, const struct link_conf *link, uint16_t n, const struct request_record *trail,
-                     struct registry *registry, uint64_t now_us, struct profile *p)
+bool caching_withholds(struct caching *c, const struct link_conf *link, uint16_t n, const struct request_record *trail,
+                       struct registry *registry, uint64_t now_us)
 {
     struct cache_ask ask = {.call = c->facts,
                             .route = c->route,
@@ -78,19 +72,18 @@ void caching_profile(struct caching *c, const struct link_conf *link, uint16_t n
     struct cache_verdict v = cache_judge(c->memory, &ask);
     struct caching_try *t = ARENA_NEW(c->arena, struct caching_try);
     const char *words = v.words[0] != '\0' ? v.words : c->tries == NULL ? c->words : "";
-    *t = (struct caching_try){.next = c->tries, .link = link, .n = n, .is_marked = c->ttl_s > 0 && !v.is_withheld};
+    *t = (struct caching_try){.next = c->tries, .link = link, .n = n};
+    t->mark = v.is_withheld ? CACHE_WITHHELD : c->ttl_s > 0 ? CACHE_ASKED : CACHE_NOT_ASKED;
     t->words = words[0] != '\0' ? arena_dup(c->arena, bytes_of(words)).p : "";
     c->tries = t;
-    p->withholds_cache = v.is_withheld;
-    p->takes_retention = link->supports.cache_retention == YES;
-    p->cache_key = c->key;
+    return v.is_withheld;
 }
 
 void caching_commit(struct caching *c, uint16_t n, uint64_t now_us)
 {
     for (struct caching_try *t = c->tries; t != NULL; t = t->next)
         if (t->n == n)
-            cache_served(c->memory, c->facts, t->link, t->is_marked, c->ttl_s, now_us);
+            cache_served(c->memory, c->facts, t->link, t->mark == CACHE_ASKED, c->ttl_s, now_us);
 }
 
 void caching_end(struct caching *c, struct relay *r, uint64_t now_us)
@@ -100,6 +93,8 @@ void caching_end(struct caching *c, struct relay *r, uint64_t now_us)
         for (uint16_t i = 0; i < rec->n_attempts; i++)
             if (rec->attempts[i].n == t->n)
                 cache_learn(c->memory, c->facts, t->link, &rec->attempts[i], c->ttl_s, now_us);
+        if (t->mark != CACHE_NOT_ASKED)
+            relay_mark_cache(r, t->n, t->mark);
         if (t->words[0] != '\0')
             relay_note(r, t->n, t->words);
     }

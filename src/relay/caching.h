@@ -1,0 +1,42 @@
+/* What is done about prompt caches while one request lives: plan/cache and plan/affinity are asked at the right
+ * moments, and what was decided is kept until the record is written. It decides nothing. Serving drives it, and so does
+ * a replay of the past (sim/stage.c): one rule for both. Pure. */
+#ifndef RM_RELAY_CACHING_H
+#define RM_RELAY_CACHING_H
+
+#include "plan/cache.h"
+#include "relay/relay.h"
+
+struct caching_try;
+
+struct caching { /* of one request; zero before caching_begin */
+    struct cache_memory *memory;
+    struct arena *arena;      /* the request's */
+    const struct call *facts; /* cache_key is not read */
+    const struct route_conf *route;
+    int64_t ttl_s;           /* of the cache that is asked for; 0 = none is */
+    char words[CACHE_WORDS]; /* why another link than the first is asked first; "" = it is not */
+    struct caching_try *tries;
+};
+
+struct caching_start {
+    struct cache_memory *memory;
+    struct registry *registry;
+    const struct route_conf *route;
+    const struct call *facts; /* outlive the request, as the arena does */
+    uint64_t key;             /* of the conversation: affinity_key; 0 = nothing to go by */
+    struct arena *arena;
+    uint64_t now_us;
+};
+/* The request arrived: notes it, and puts the order in which its links are asked into *d where it is another than the
+ * route's. */
+void caching_begin(struct caching *c, const struct caching_start *s, struct directive *d);
+/* Attempt n starts on `link`. True: the hint, or the client's own markers, are withheld from it. `trail`: so far. */
+bool caching_withholds(struct caching *c, const struct link_conf *link, uint16_t n, const struct request_record *trail,
+                       struct registry *registry, uint64_t now_us);
+/* Attempt n is committed. */
+void caching_commit(struct caching *c, uint16_t n, uint64_t now_us);
+/* The request is over: what its attempts taught, and the words of what was decided go to the trail. */
+void caching_end(struct caching *c, struct relay *r, uint64_t now_us);
+
+#endif
