@@ -1,13 +1,15 @@
 /* The scan in blocks. Outside strings it goes by grammar, as the scan byte by byte does. Inside one it has, for the
  * block of 64 bytes that it stands in (at a multiple of 64 from the start of the text), two words of bits: where the
- * next quote, control character or byte beyond ASCII is, and which bytes a backslash escapes. They are found once for a
- * block, when the first string reaches into it, and serve every string in it:
+ * next quote or control character is, and which bytes a backslash escapes. They are found once for a block, when the
+ * first string reaches into it, and serve every string in it:
  *
  *     text     {"role":"user","content":"a\"b\nc ... d"}
  *     stops     1    1 1    1 1       1 1            1
  *     escaped                             1 1
  *
- * Blocks of plain text inside a string only take the question whether anything stands in them at all.
+ * What a block holds beyond ASCII and behind backslashes is judged as it is found, whatever string it is in: none of it
+ * may stand outside one. Blocks of plain text inside a string only take the question whether anything stands in them
+ * at all.
  *
  * It never says what is wrong: at anything that is not plainly right it gives up, and the scan byte by byte starts from
  * the beginning, tells a fault and its place, or accepts what was only odd (a member's name with escapes). So whatever
@@ -15,9 +17,13 @@
  *
  * The text ends with its last closing brace (blanks after it aside), else it is given up at once. So outside strings no
  * step needs to look for the end: the brace stops every one of them, and only after a closing bracket can it be
- * reached. */
+ * reached.
+ *
+ * This file is compiled twice on x86-64, see json_block_wide.c. */
 #include "codec/json_block.h"
 #include "codec/json_scan_impl.h"
+
+#include <limits.h>
 
 /* By value of a byte. */
 enum { IS_NUMBER = 1, IS_ESCAPE = 2 };
@@ -38,77 +44,89 @@ static const unsigned char digits[256] = {
 struct cursor {
     const unsigned char *start, *end; /* end: after the last brace */
     const unsigned char *block;       /* the bits are those of the 64 bytes there */
-    uint64_t stops, escaped, high;
-    uint64_t odd;   /* escaped or high */
+    uint64_t stops, escaped;
+    uint64_t units; /* escaped bytes that are a u */
     uint64_t carry; /* 1: the byte after the block is escaped */
+    uint64_t over;  /* characters that began in the block before reach so far into the one at hand; wide: 1 = the block
+                       ended with one that was not ASCII */
     bool is_plain;  /* nothing stands in the block: the next one may be so too */
-    size_t saved;   /* by escapes in the string: how much shorter is what it stands for */
-    struct json_index *index;
+    bool is_bad;    /* somewhere in the blocks so far stands what may not */
+    uint32_t less;  /* by escapes in the string: how much shorter is what it stands for */
+    struct json_note *notes;
+    uint32_t n_notes, max_notes;
+    unsigned noted; /* levels that are: 0 = none, no more */
+    bool is_strict;
+    uint32_t open[JSON_LEVELS_MAX + 1]; /* the notes of the open levels */
     unsigned depth, max_depth;
     uint64_t is_object[JSON_DEPTH_CAP / 64]; /* a bit per level, set as it opens */
 };
 
 /* The steps below take the place where they begin and return the one after what they stepped over; NULL: gives up. */
 
-/* ---- blocks ---- */
+/* ---- escapes ---- */
 
-/* The block before may not be the one that was loaded last: what lies between was plain or not inside a string, and
- * then nothing was carried. */
-static void load(struct cursor *c, const unsigned char *block)
+/* What the four digits after the u at q say; more than any such number: there are not four. */
+static inline unsigned unit_at(const struct cursor *c, const unsigned char *q)
 {
-    struct json_bits bits;
-    c->block = block;
-    if (c->end - block >= JSON_BLOCK) {
-        bits = json_bits_of(block);
-    } else {
-        unsigned char last[JSON_BLOCK] = {0}; /* zeros stop: beyond the end nothing is plain */
-        memcpy(last, block, (size_t)(c->end - block));
-        bits = json_bits_of(last);
-    }
-    c->is_plain = (bits.stops | bits.slashes | c->carry) == 0;
-    c->escaped = (bits.slashes | c->carry) != 0 ? json_escaped(bits.slashes, &c->carry) : 0;
-    c->high = bits.high;
-    c->odd = bits.high | c->escaped;
-    c->stops = bits.stops & ~c->odd;
+    if (c->end - q < 5)
+        return UINT_MAX;
+    unsigned a = digits[q[1]], b = digits[q[2]], d = digits[q[3]], e = digits[q[4]];
+    unsigned unit = (a & 15) << 12 | (b & 15) << 8 | (d & 15) << 4 | (e & 15);
+    return (a & b & d & e & IS_DIGIT) != 0 ? unit : UINT_MAX;
 }
-
-/* p, inside a string, is not in the block at hand: to the one that it is in, over those that are plain. */
-static const unsigned char *next_block(struct cursor *c, const unsigned char *p)
-{
-    const unsigned char *block = p - (size_t)(p - c->start) % JSON_BLOCK;
-    if (c->is_plain && p == block) {
-        while (c->end - block >= JSON_BLOCK && json_block_is_plain(block))
-            block += JSON_BLOCK;
-        p = block;
-    }
-    load(c, block);
-    return p;
-}
-
-/* ---- strings ---- */
 
 /* The second bytes of escapes are where the bits are. */
-static bool take_escapes(struct cursor *c, uint64_t bits)
+static inline void judge_escapes(struct cursor *c, uint64_t bits)
 {
-    size_t saved = 0;
+    c->units = 0;
+#if defined(RM_BLOCK_WIDE)
+    if (c->end - c->block >= JSON_BLOCK)
+        bits &= ~json_escapes_wide(c->block);
+#endif
     for (; bits != 0; bits &= bits - 1) {
         const unsigned char *q = c->block + __builtin_ctzll(bits);
-        if (kinds[*q] & IS_ESCAPE) {
-            saved++;
+        if (kinds[*q] & IS_ESCAPE)
             continue;
+        unsigned unit = *q == 'u' ? unit_at(c, q) : UINT_MAX;
+        if (unit == UINT_MAX) {
+            c->is_bad = true;
+            return;
         }
-        if (*q != 'u' || c->end - q < 5)
-            return false;
-        unsigned a = digits[q[1]], b = digits[q[2]], d = digits[q[3]], e = digits[q[4]];
-        if (((a & b & d & e) & IS_DIGIT) == 0)
-            return false;
-        unsigned unit = (a & 15) << 12 | (b & 15) << 8 | (d & 15) << 4 | (e & 15);
-        saved += unit < 0x80 ? 5 : unit < 0x800 || unit - 0xd800 < 0x800 ? 4 : 3;
+        c->units |= bits & (0 - bits);
+        c->is_strict &= unit - 0xd800 >= 0x800; /* pairs are left to the tree */
     }
-    c->saved += saved;
-    return true;
 }
 
+/* What the escapes save of which the second bytes are where the bits are. */
+static inline void count_escapes(struct cursor *c, uint64_t bits)
+{
+    c->less += (uint32_t)__builtin_popcountll(bits);
+    for (bits &= c->units; bits != 0; bits &= bits - 1) {
+        unsigned unit = unit_at(c, c->block + __builtin_ctzll(bits));
+        c->less += unit < 0x80 ? 4 : unit < 0x800 || unit - 0xd800 < 0x800 ? 3 : 2;
+    }
+}
+
+/* ---- characters beyond ASCII ---- */
+
+#if defined(RM_BLOCK_WIDE)
+/* `last`: of the block's bytes, and three before them, where they do not lie in the text like that. */
+static inline void judge_high(struct cursor *c, uint64_t high)
+{
+    unsigned char around[32 + JSON_BLOCK];
+    const unsigned char *p = c->block;
+    if ((high | c->over) == 0)
+        return;
+    if (c->end - p < JSON_BLOCK || p == c->start) {
+        size_t n = c->end - p < JSON_BLOCK ? (size_t)(c->end - p) : JSON_BLOCK, before = p == c->start ? 0 : 3;
+        memset(around, 0, sizeof around);
+        memcpy(around + 32 - before, p - before, before + n);
+        p = around + 32;
+    }
+    c->is_bad |= !json_is_utf8_wide(p);
+    c->over = high >> 63;
+}
+#else
 /* The characters of two to four bytes that follow each other from q on; returns where one of one byte stands. Four
  * bytes are read as one number, the first lowest, and held against RFC 3629's table: the marks of lead and following
  * bytes, then what would be overlong, half of a pair or beyond the last character. NULL: not UTF-8. */
@@ -132,41 +150,100 @@ static inline const unsigned char *characters(const unsigned char *q, const unsi
     return *q < 0x80 ? q : NULL; /* q is not the end: no character ends with the object's brace */
 }
 
-/* The characters whose bytes are where the bits are. Returns the end of the block, or of a last character that reaches
- * over it. */
-static const unsigned char *take_high(struct cursor *c, uint64_t bits)
+/* The characters whose bytes are where the bits are; the last one may reach over the block. */
+static inline void judge_high(struct cursor *c, uint64_t high)
 {
     const unsigned char *next = c->block + JSON_BLOCK;
-    while (bits != 0) {
-        const unsigned char *q = characters(c->block + __builtin_ctzll(bits), c->end);
-        if (q == NULL || q >= next)
-            return q;
-        bits &= UINT64_MAX << (q - c->block);
+    uint64_t over = c->over;
+    c->over = 0;
+    for (high &= UINT64_MAX << over; high != 0;) {
+        const unsigned char *q = characters(c->block + __builtin_ctzll(high), c->end);
+        if (q == NULL)
+            c->is_bad = true;
+        if (q == NULL || q >= next) {
+            c->over = q != NULL ? (uint64_t)(q - next) : 0;
+            return;
+        }
+        high &= UINT64_MAX << (q - c->block);
     }
-    return next;
+}
+#endif
+
+/* ---- blocks ---- */
+
+/* The block before may not be the one that was loaded last: what lies between was plain or not inside a string, and
+ * then nothing was carried. */
+static inline void load(struct cursor *c, const unsigned char *block)
+{
+    struct json_bits bits;
+    c->block = block;
+    if (c->end - block >= JSON_BLOCK) {
+        bits = json_bits_of(block);
+    } else {
+        unsigned char last[JSON_BLOCK] = {0}; /* zeros stop: beyond the end nothing is plain */
+        memcpy(last, block, (size_t)(c->end - block));
+        bits = json_bits_of(last);
+    }
+    c->is_plain = (bits.stops | bits.slashes | c->carry) == 0;
+    c->escaped = 0;
+    if ((bits.slashes | c->carry) != 0) {
+        c->escaped = json_escaped(bits.slashes, &c->carry);
+        judge_escapes(c, c->escaped);
+    }
+    judge_high(c, bits.high);
+    c->stops = bits.stops & ~(bits.high | c->escaped);
 }
 
-/* From p on, inside a string whose first bytes may have saved some. */
+/* p, inside a string, is not in the block at hand: to the one that it is in, over those that are plain. */
+static inline const unsigned char *next_block(struct cursor *c, const unsigned char *p)
+{
+    const unsigned char *block = p - (size_t)(p - c->start) % JSON_BLOCK;
+    if (c->is_plain && p == block) {
+        while (c->end - block >= JSON_PLAIN && json_block_is_plain(block))
+            block += JSON_PLAIN;
+        p = block;
+    }
+    load(c, block);
+    return p;
+}
+
+/* ---- notes ---- */
+
+/* A value, or a name, of the levels that are noted; without room for it there are none. */
+static inline void note(struct cursor *c, const unsigned char *from, const unsigned char *to, uint32_t less)
+{
+    if (c->depth > c->noted)
+        return;
+    if (c->n_notes == c->max_notes) {
+        c->noted = 0;
+        c->max_notes = 0;
+        c->n_notes = 0;
+        return;
+    }
+    struct json_note *n = &c->notes[c->n_notes++];
+    n->at = (uint32_t)(from - c->start);
+    n->end = (uint32_t)(to - c->start);
+    n->next = c->n_notes;
+    n->less = less;
+}
+
+/* ---- strings ---- */
+
+/* From p on, inside a string. */
 static __attribute__((noinline)) const unsigned char *string_rest(struct cursor *c, const unsigned char *p)
 {
     for (;;) {
         if ((size_t)(p - c->block) >= JSON_BLOCK)
             p = next_block(c, p);
         uint64_t ahead = UINT64_MAX << (p - c->block), stops = c->stops & ahead;
-        uint64_t odd = c->odd & ahead & ((stops & (0 - stops)) - 1);
-        const unsigned char *next = c->block + JSON_BLOCK;
-        if (odd != 0) {
-            if (!take_escapes(c, c->escaped & odd))
-                return NULL;
-            next = take_high(c, c->high & odd);
-            if (next == NULL)
-                return NULL;
-        }
-        p = next;
+        uint64_t escaped = c->escaped & ahead & (stops ^ (stops - 1));
+        if (escaped != 0)
+            count_escapes(c, escaped);
         if (stops != 0) {
             p = c->block + __builtin_ctzll(stops);
             return p < c->end && *p == '"' ? p + 1 : NULL;
         }
+        p = c->block + JSON_BLOCK;
     }
 }
 
@@ -174,18 +251,14 @@ static __attribute__((noinline)) const unsigned char *string_rest(struct cursor 
 static inline const unsigned char *string(struct cursor *c, const unsigned char *p)
 {
     size_t at = (size_t)(p + 1 - c->block);
-    c->saved = 0;
+    c->less = 0;
     if (at < JSON_BLOCK) {
         uint64_t ahead = UINT64_MAX << at, stops = c->stops & ahead;
         const unsigned char *q = c->block + __builtin_ctzll(stops | UINT64_C(1) << 63);
-        if (stops != 0 && (c->odd & ahead & (stops ^ (stops - 1))) == 0 && q < c->end && *q == '"')
+        if (stops != 0 && (c->escaped & ahead & (stops ^ (stops - 1))) == 0 && q < c->end && *q == '"')
             return q + 1;
     }
-    const unsigned char *end = string_rest(c, p + 1);
-    size_t n = (size_t)(end - p);
-    if (end != NULL && n >= JSON_LONG && c->index != NULL && c->index->n + 1 < c->index->max)
-        c->index->v[c->index->n++] = (struct json_long){(const char *)p, n, n - 2 - c->saved};
-    return end;
+    return string_rest(c, p + 1);
 }
 
 /* ---- grammar ---- */
@@ -205,8 +278,51 @@ static const unsigned char *literal(const unsigned char *p, const char *rest)
     return p;
 }
 
+static inline bool is_figure(unsigned char b)
+{
+    return (unsigned)b - '0' < 10;
+}
+
+/* JSON's own grammar of numbers, for what follows its first figures. */
+static bool is_strict_rest(const unsigned char *p, const unsigned char *end)
+{
+    if (p < end && *p == '.') {
+        const unsigned char *from = ++p;
+        while (p < end && is_figure(*p))
+            p++;
+        if (p == from)
+            return false;
+    }
+    if (p < end && (*p | 32) == 'e') {
+        p++;
+        p += p < end && (*p == '+' || *p == '-');
+        const unsigned char *from = p;
+        while (p < end && is_figure(*p))
+            p++;
+        if (p == from)
+            return false;
+    }
+    return p == end;
+}
+
+/* Anything that could be one is stepped over; most are plain figures. */
+static const unsigned char *number(struct cursor *c, const unsigned char *p)
+{
+    const unsigned char *first = p + (*p == '-'), *end = first;
+    while (is_figure(*end))
+        end++;
+    c->is_strict &= end != first && (*first != '0' || end == first + 1);
+    if ((kinds[*end] & IS_NUMBER) == 0)
+        return end;
+    const unsigned char *rest = end;
+    while (kinds[*end] & IS_NUMBER)
+        end++;
+    c->is_strict &= is_strict_rest(rest, end);
+    return end;
+}
+
 /* A number or a literal. */
-static const unsigned char *word(const unsigned char *p)
+static const unsigned char *word(struct cursor *c, const unsigned char *p)
 {
     switch (*p) {
     case 't':
@@ -216,19 +332,18 @@ static const unsigned char *word(const unsigned char *p)
     case 'n':
         return literal(p, "ull");
     default:
-        if (*p != '-' && (*p < '0' || *p > '9'))
-            return NULL;
-        while (kinds[*p] & IS_NUMBER)
-            p++;
-        return p;
+        return *p == '-' || is_figure(*p) ? number(c, p) : NULL;
     }
 }
 
 /* A name, its colon and the blanks around that. */
 static const unsigned char *name(struct cursor *c, const unsigned char *p)
 {
+    const unsigned char *from = p;
     if (*p != '"' || (p = string(c, p)) == NULL)
         return NULL;
+    note(c, from, p, c->less);
+    c->is_strict &= c->less == 0;
     p = blanks(p);
     return *p == ':' ? blanks(p + 1) : NULL;
 }
@@ -248,8 +363,23 @@ static const unsigned char *open_level(struct cursor *c, const unsigned char *p)
     if (mask == 1)
         *level = 0; /* never written before */
     *level = *p == '{' ? *level | mask : *level & ~mask;
+    if (c->depth <= c->noted) {
+        c->open[c->depth] = c->n_notes;
+        note(c, p, p, c->depth == c->noted);
+    }
     c->depth++;
     return blanks(p + 1);
+}
+
+/* The innermost level closes before p. */
+static inline void close_level(struct cursor *c, const unsigned char *p)
+{
+    c->depth--;
+    if (c->depth > c->noted)
+        return;
+    struct json_note *n = &c->notes[c->open[c->depth]];
+    n->end = (uint32_t)(p - c->start);
+    n->next = c->n_notes;
 }
 
 /* What follows a value, or a bracket that has opened: closes what ends here, up to the next value or until `base` is
@@ -265,7 +395,7 @@ static const unsigned char *after_value(struct cursor *c, const unsigned char *p
         }
         if (*p++ != (is_object ? '}' : ']') || p == c->end)
             return NULL; /* the last brace is the outer object's */
-        c->depth--;
+        close_level(c, p);
     }
     return p;
 }
@@ -275,8 +405,11 @@ static const unsigned char *value(struct cursor *c, const unsigned char *p)
 {
     unsigned base = c->depth;
     do {
+        const unsigned char *from = p;
         if (*p == '"') {
             p = string(c, p);
+            if (p != NULL)
+                note(c, from, p, c->less);
         } else if (*p == '{' || *p == '[') {
             unsigned char close = *p == '{' ? '}' : ']';
             p = open_level(c, p);
@@ -285,7 +418,9 @@ static const unsigned char *value(struct cursor *c, const unsigned char *p)
                 continue;
             }
         } else {
-            p = word(p);
+            p = word(c, p);
+            if (p != NULL)
+                note(c, from, p, 0);
         }
         if (p != NULL)
             p = after_value(c, p, base);
@@ -297,8 +432,9 @@ static const unsigned char *value(struct cursor *c, const unsigned char *p)
 static const unsigned char *member(struct cursor *c, const unsigned char *p, struct json_member *members, size_t n)
 {
     const unsigned char *at = p;
-    if (*p != '"' || (p = string(c, p)) == NULL || c->saved != 0)
+    if (*p != '"' || (p = string(c, p)) == NULL || c->less != 0)
         return NULL; /* a name with escapes may be a wanted one */
+    note(c, at, p, 0);
     struct json_member *m = json_member_named(members, n, bytes_from(at + 1, (size_t)(p - at) - 2));
     p = blanks(p);
     if (*p != ':' || (m != NULL && m->type != JSON_ABSENT))
@@ -345,29 +481,65 @@ static size_t without_blanks(struct bytes text)
     return n;
 }
 
-bool json_scan_block(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
-                     struct json_scan *scan, struct json_index *index)
+static void prepare(struct cursor *c, struct bytes text, unsigned max_depth, struct json_index *index)
+{
+    c->start = c->block = (const unsigned char *)text.p;
+    c->end = c->start + text.n;
+    c->carry = c->units = c->over = 0;
+    c->is_bad = false;
+    c->is_strict = true;
+    c->depth = 1;
+    c->is_object[0] = 0;
+    c->max_depth = max_depth < JSON_DEPTH_CAP ? max_depth : JSON_DEPTH_CAP;
+    bool is_noted = index != NULL && index->max > 0 && text.n <= UINT32_MAX;
+    c->notes = is_noted ? index->v : NULL;
+    c->max_notes = is_noted ? index->max : 0;
+    c->noted = !is_noted ? 0 : index->levels < JSON_LEVELS_MAX ? index->levels : JSON_LEVELS_MAX;
+    c->n_notes = is_noted; /* the outer object's */
+}
+
+static void end_notes(const struct cursor *c, const struct json_scan *scan, struct json_index *index)
+{
+    index->text = (const char *)c->start;
+    index->n = c->n_notes;
+    index->is_strict = c->is_strict;
+    if (c->n_notes > 0)
+        index->v[0] = (struct json_note){(uint32_t)scan->open_at, (uint32_t)(c->end - c->start), c->n_notes, 0};
+}
+
+static bool scan_text(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
+                      struct json_scan *scan, struct json_index *index)
 {
     size_t size = without_blanks(text);
     if (size == 0 || text.p[size - 1] != '}')
         return false;
     struct cursor c;
-    c.start = c.block = (const unsigned char *)text.p;
-    c.end = c.start + size;
-    c.carry = 0;
-    c.index = index;
-    c.depth = 1;
-    c.is_object[0] = 0;
-    c.max_depth = max_depth < JSON_DEPTH_CAP ? max_depth : JSON_DEPTH_CAP;
+    prepare(&c, bytes_from(text.p, size), max_depth, index);
     *scan = (struct json_scan){.error_at = text.n};
     for (size_t i = 0; i < n; i++)
         members[i].type = JSON_ABSENT;
-    if (index != NULL)
-        index->n = 0;
     load(&c, c.start);
-    if (!is_object(&c, members, n, scan))
+    if (!is_object(&c, members, n, scan) || c.is_bad)
         return false;
     if (index != NULL)
-        index->v[index->n] = JSON_LONG_NONE;
+        end_notes(&c, scan, index);
     return true;
 }
+
+#if defined(RM_BLOCK_WIDE)
+bool json_scan_wide(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
+                    struct json_scan *scan, struct json_index *index)
+{
+    return scan_text(text, max_depth, members, n, scan, index);
+}
+#else
+bool json_scan_block(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
+                     struct json_scan *scan, struct json_index *index)
+{
+#if defined(RM_HAS_WIDE)
+    if (json_can_wide())
+        return json_scan_wide(text, max_depth, members, n, scan, index);
+#endif
+    return scan_text(text, max_depth, members, n, scan, index);
+}
+#endif

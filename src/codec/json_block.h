@@ -1,6 +1,7 @@
 /* Sixty-four bytes of JSON text at a look: which of them are no plain text inside a string, as one bit each, the first
- * byte lowest. By SSE2, which every x86-64 has; by eight bytes in a word
- * elsewhere (RM_BLOCK_PORTABLE asks for that anywhere, for the tests). Private to the room. */
+ * byte lowest. By AVX2 in files that ask for it (RM_BLOCK_WIDE, see json_block_wide.c); by SSE2, which every x86-64
+ * has; by eight bytes in a word elsewhere (RM_BLOCK_PORTABLE asks for that anywhere, for the tests). Private to the
+ * room. */
 #ifndef RM_CODEC_JSON_BLOCK_H
 #define RM_CODEC_JSON_BLOCK_H
 
@@ -102,20 +103,35 @@ static inline bool json_is_plain_sse2(const unsigned char *p)
 
 /* ---- the one in use ---- */
 
+#if defined(RM_BLOCK_WIDE)
+#include "codec/json_wide.h"
+#endif
+
 /* The 64 bytes at p, all of them readable. */
 static inline struct json_bits json_bits_of(const unsigned char *p)
 {
-#if defined(__SSE2__) && !defined(RM_BLOCK_PORTABLE)
+#if defined(RM_BLOCK_WIDE)
+    return json_bits_wide(p);
+#elif defined(__SSE2__) && !defined(RM_BLOCK_PORTABLE)
     return json_bits_sse2(p);
 #else
     return json_bits_portable(p);
 #endif
 }
 
-/* None of the 64 bytes at p is a stop or a backslash. */
+/* Plain text is looked for in so many bytes at once. */
+#if defined(RM_BLOCK_WIDE)
+enum { JSON_PLAIN = 2 * JSON_BLOCK };
+#else
+enum { JSON_PLAIN = JSON_BLOCK };
+#endif
+
+/* None of the JSON_PLAIN bytes at p is a stop or a backslash. */
 static inline bool json_block_is_plain(const unsigned char *p)
 {
-#if defined(__SSE2__) && !defined(RM_BLOCK_PORTABLE)
+#if defined(RM_BLOCK_WIDE)
+    return json_is_plain_wide(p);
+#elif defined(__SSE2__) && !defined(RM_BLOCK_PORTABLE)
     return json_is_plain_sse2(p);
 #else
     struct json_bits b = json_bits_portable(p);

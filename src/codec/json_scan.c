@@ -364,7 +364,6 @@ enum err json_scan_indexed(struct bytes text, unsigned max_depth, struct json_me
     if (scan_blocks(text, max_depth, members, n, scan, index))
         return ERR_OK;
     index->n = 0;
-    index->v[0] = JSON_LONG_NONE;
     return json_scan_scalar(text, max_depth, members, n, scan);
 }
 

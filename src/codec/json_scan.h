@@ -30,26 +30,35 @@ struct json_scan {
     const char *duplicate; /* ERR_DUPLICATE: the wanted name that stands twice, else NULL */
 };
 
-/* Where the long strings are, so that who walks through the text later need not look at their bytes again. */
-enum { JSON_LONG = 128 }; /* bytes, with the quotes, from which a string is long */
+/* Where the values are, so that who walks through the text later need not look at its bytes again: a note for each
+ * name and value of the outermost levels, in the order of the text, the outer object first.
+ *
+ *     text    {"a":[1,{"b":2}],"c":"x\n"}
+ *     v       0 1  2 3 4 5  6   7   8          next of 2 is 7, of 4 as well, of 0 is 9 */
+enum { JSON_LEVELS_MAX = 15 };
 
-struct json_long {
-    const char *p;  /* its opening quote, in the text */
-    size_t n;       /* bytes, with the quotes */
-    size_t n_means; /* bytes that it stands for in UTF-8; a surrogate pair counts its four as two and two */
+struct json_note {
+    uint32_t at, end; /* [at, end) of the text: strings with their quotes */
+    uint32_t next;    /* number of the note after this value and what is in it */
+    uint32_t less;    /* strings: by so many bytes what it stands for, in UTF-8, is shorter than what is between its
+                         quotes (a surrogate pair counts its four bytes as two and two); objects and arrays: 1 = what
+                         is in it was not noted, it is too deep */
 };
 
 struct json_index {
-    struct json_long *v; /* in: the caller's, room for max, at least 1; out: n of them in the order of the text, names
-                            and values, then one with p at the end of the address space */
-    size_t max;
-    size_t n; /* out; less than there are where there was no room (the first ones then), or nobody looked (0) */
+    struct json_note *v; /* in: the caller's, room for max */
+    uint32_t max;
+    uint32_t levels; /* in: so many levels of objects and arrays within the outer object are noted, up to the maximum */
+    uint32_t n;      /* out; 0 = nothing is noted: there was no room for all, or nobody looked */
+    const char *text; /* out: where the text begins that the notes count from */
+    bool is_strict;   /* out, n > 0: json_tree_parse would take it (numbers and surrogate pairs are right as well), and
+                         no name in it has escapes */
 };
 
 /* Scans `text`; fills the n members and *scan. max_depth counts nested objects and arrays, the outer one is 1. */
 enum err json_scan(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
                    struct json_scan *scan) RM_MUST_USE;
-/* The same, with the index of the long strings when it is ERR_OK. */
+/* The same, with the notes when it is ERR_OK. */
 enum err json_scan_indexed(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
                            struct json_scan *scan, struct json_index *index) RM_MUST_USE;
 /* The raw value of a member, as in the text (strings with quotes). */

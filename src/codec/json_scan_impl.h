@@ -6,9 +6,6 @@
 
 enum { JSON_DEPTH_CAP = 4096 };
 
-/* What ends an index: no string begins there. */
-#define JSON_LONG_NONE ((struct json_long){(const char *)UINTPTR_MAX, 0, 0})
-
 /* json_scan byte by byte: it says what is wrong and where, and it is what the other one is held against. */
 enum err json_scan_scalar(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
                           struct json_scan *scan) RM_MUST_USE;
@@ -17,6 +14,20 @@ enum err json_scan_scalar(struct bytes text, unsigned max_depth, struct json_mem
  * that was written counts. */
 bool json_scan_block(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
                      struct json_scan *scan, struct json_index *index) RM_MUST_USE;
+
+/* The same by AVX2: to be called by json_scan_block, where json_can_wide says so. */
+bool json_scan_wide(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
+                    struct json_scan *scan, struct json_index *index) RM_MUST_USE;
+
+#if defined(__x86_64__) && !defined(RM_BLOCK_PORTABLE) && !defined(RM_BLOCK_NARROW)
+#define RM_HAS_WIDE
+/* This machine has what json_block_wide.c is compiled for. */
+static inline bool json_can_wide(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+           __builtin_cpu_supports("popcnt");
+}
+#endif
 
 static inline enum json_type json_type_of(unsigned char first)
 {

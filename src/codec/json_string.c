@@ -26,17 +26,19 @@ static int32_t unit_at(const unsigned char *p, const unsigned char *end)
     return unit;
 }
 
+/* What stands behind a backslash, for the escapes of one sign. */
+static const char meant[256] = {
+    ['"'] = '"', ['\\'] = '\\', ['/'] = '/', ['b'] = '\b', ['f'] = '\f', ['n'] = '\n', ['r'] = '\r', ['t'] = '\t'};
+
 /* The character at p, behind the backslash, and the bytes that it takes there (0: it is none). */
 static uint32_t escaped(const unsigned char *p, const unsigned char *end, size_t *n)
 {
-    static const char signs[] = "\"\\/bfnrt", means[] = "\"\\/\b\f\n\r\t";
     *n = 0;
-    if (p == end || *p == '\0')
+    if (p == end)
         return 0;
-    const char *sign = strchr(signs, *p);
-    if (sign != NULL) {
+    if (meant[*p] != '\0') {
         *n = 1;
-        return (unsigned char)means[sign - signs];
+        return (unsigned char)meant[*p];
     }
     int32_t high = *p == 'u' ? unit_at(p + 1, end) : -1;
     if (high < 0)
@@ -89,21 +91,37 @@ static size_t put_utf8(char *to, uint32_t c)
     return n;
 }
 
+/* Sixteen bytes are copied before they are looked at: what comes after a backslash among them is written over. `to` has
+ * room for as many bytes as p has, and for 16 more. */
+static const unsigned char *copy_plain(const unsigned char *p, const unsigned char *end, char **to)
+{
+    while (end - p >= 16) {
+        json_vec b = json_vec_at(p);
+        memcpy(*to, &b, sizeof b);
+        unsigned n = json_vec_first(b == '\\');
+        *to += n;
+        p += n;
+        if (n < 16)
+            return p;
+    }
+    while (p < end && *p != '\\')
+        *(*to)++ = (char)*p++;
+    return p;
+}
+
 struct bytes json_string_value(struct bytes inside, bool has_escapes, struct arena *a)
 {
     if (!has_escapes)
         return inside;
     const unsigned char *p = (const unsigned char *)inside.p, *end = p + inside.n;
-    char *out = arena_alloc_raw(a, inside.n), *to = out; /* what is meant is never longer than what stands there */
-    while (p < end) {
-        const unsigned char *sign = memchr(p, '\\', (size_t)(end - p));
-        size_t plain = (size_t)((sign != NULL ? sign : end) - p), n = 0;
-        memcpy(to, p, plain);
-        to += plain;
-        p += plain;
-        if (sign == NULL)
-            break;
-        to += put_utf8(to, escaped(p + 1, end, &n));
+    char *out = arena_alloc_raw(a, inside.n + 16), *to = out; /* what is meant is never longer than what stands there */
+    while ((p = copy_plain(p, end, &to)) < end) {
+        char sign = meant[p[1]];
+        size_t n = 1;
+        if (sign != '\0')
+            *to++ = sign;
+        else
+            to += put_utf8(to, escaped(p + 1, end, &n));
         p += 1 + n;
     }
     return bytes_from(out, (size_t)(to - out));

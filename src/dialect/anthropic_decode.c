@@ -307,7 +307,7 @@ static void whole_body(struct decoder *d, struct bytes body, struct decoded *out
     struct reading r = reading_of(d);
     yyjson_val *root;
     bool is_object =
-        json_tree_parse(bytes_trim(body), d->max_depth, &d->scratch, &root) == ERR_OK && yyjson_is_obj(root);
+        json_tree_borrow(bytes_trim(body), d->max_depth, &d->scratch, &root) == ERR_OK && yyjson_is_obj(root);
     if (is_object && is_complaint(root, json_tree_str(root, "type"), (struct bytes){0})) {
         add_tree_complaint(&r, root);
     } else if (is_object && yyjson_is_arr(yyjson_obj_get(root, "content"))) {

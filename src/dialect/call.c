@@ -1,15 +1,16 @@
 /* Reads the facts of a client's request (struct call) from its body. One scan finds and checks the top-level members
- * and notes where the long strings are; what lies deeper (images, markers, prompt text, the last message) is walked
- * through in the raw text, from note to note, never parsed into a tree: this runs for every request, and a tree is
- * needed for a translation only. What the scan has found is kept for the building of bodies. */
+ * and notes where the values are; what lies deeper (images, markers, prompt text, the last message) is walked through
+ * from note to note, never parsed into a tree: this runs for every request, and a tree is needed for a translation
+ * only. What the scan has found is kept for the building of bodies. */
+#include "base/mem.h"
+#include "codec/json_hash.h"
 #include "dialect/markers.h"
 #include "dialect/request_impl.h"
 #include "dialect/walk.h"
 
-#include <endian.h>
-
-/* Notes: one for each so many bytes of the body, within these bounds; without a note a string is looked at again. */
-enum { NESTED_MAX = 6, BYTES_A_NOTE = 512, NOTES_MIN = 8, NOTES_MAX = 4096 };
+/* Notes: room for one for each so many bytes of the body, within these bounds; where they do not suffice, the text is
+ * looked at again. */
+enum { NESTED_MAX = 6, BYTES_A_NOTE = 32, FEW_NOTES = 128, NOTES_MAX = 16384, LEVELS = 6 };
 
 /* A body, its wanted members, and what is being found out. */
 struct reading {
@@ -19,6 +20,7 @@ struct reading {
     struct json_member *members;
     size_t n;
     struct json_index index;
+    struct json_note *few; /* FEW_NOTES of them, on the stack */
     struct call *call;
     const char **why;
 };
@@ -282,35 +284,17 @@ static void count_tools(struct call *c, const struct walk *tools)
     end_marked(c, tools->value);
 }
 
-static inline uint64_t mix_word(uint64_t h, const unsigned char *p)
+static bool may_have_marker(const struct walk *message)
 {
-    uint64_t w;
-    memcpy(&w, p, sizeof w);
-    h = (h ^ le64toh(w)) * 0x9e3779b97f4a7c15ULL;
-    return h ^ h >> 29;
-}
-
-/* Eight bytes a step, so that hashing a long prompt costs less than scanning it. Equal on every machine, and kept in
- * ledgers: other steps would be another hash. */
-static uint64_t mix(uint64_t h, struct bytes b)
-{
-    const unsigned char *p = (const unsigned char *)b.p;
-    size_t i = 0;
-    for (; i + 64 <= b.n; i += 64)
-        for (size_t k = 0; k < 64; k += 8) /* unrolled */
-            h = mix_word(h, p + i + k);
-    for (; i + 8 <= b.n; i += 8)
-        h = mix_word(h, p + i);
-    for (; i < b.n; i++)
-        h = (h ^ p[i]) * 0x100000001b3ULL;
-    return (h ^ b.n) * 0xff51afd7ed558ccdULL;
+    return walk_may_name(message, BYTES("cache_control")) || walk_may_name(message, BYTES("prompt_cache_breakpoint"));
 }
 
 /* A marker moves on as a conversation grows: the message is the same without it. */
-static uint64_t mix_message(uint64_t h, struct bytes message)
+static uint64_t mix_message(uint64_t h, const struct walk *message)
 {
     struct buf plain = {0};
-    h = mix(h, markers_cut(message, &plain) ? buf_bytes(&plain) : message);
+    bool is_cut = may_have_marker(message) && markers_cut(message->value, &plain);
+    h = json_mix(h, is_cut ? buf_bytes(&plain) : message->value);
     buf_fini(&plain);
     return h;
 }
@@ -328,7 +312,7 @@ static void hash_talk(struct call *c, uint64_t head, const struct walk *messages
     while (!w.is_object && walk_next(&w)) {
         struct walk role = walk_into(&w);
         uint64_t before = head;
-        head = mix_message(head, w.value);
+        head = mix_message(head, &w);
         if (walk_find(&role, "role") && raw_is(role.value, "user")) {
             c->talk_hash = hash_end(head);
             c->head_hash = c->head_bytes > 0 ? hash_end(before) : 0;
@@ -346,7 +330,8 @@ static uint64_t hash_marked(const char *end, uint64_t head, struct bytes text, u
     if (text.n == 0 || end < text.p || end > text.p + text.n)
         return hash_end(head);
     size_t n = (size_t)(end - text.p);
-    return hash_end(n >= last_at ? mix(before, bytes_slice(text, last_at, n)) : mix(head, bytes_slice(text, 0, n)));
+    return hash_end(n >= last_at ? json_mix(before, bytes_slice(text, last_at, n))
+                                 : json_mix(head, bytes_slice(text, 0, n)));
 }
 
 /* Facts of the prompt, and the hash of what a provider's cache could hold of it: all but the last message. */
@@ -361,7 +346,8 @@ static void read_prompt(struct reading *r, struct bytes system)
     count_content(c, &instructions, 0);
     count_messages(c, &messages, &last, &n);
     size_t last_at = n > 0 ? (size_t)(last.value.p - text.p) : 0;
-    uint64_t head = mix(mix(0x52494e47, tools.value), system), before = mix(head, bytes_slice(text, 0, last_at));
+    uint64_t head = json_mix(json_mix(0x52494e47, tools.value), system),
+             before = json_mix(head, bytes_slice(text, 0, last_at));
     hash_talk(c, head, &messages);
     c->cache_hash = hash_marked(c->cache_end, head, text, before, last_at);
     if (n < 2 && !c->has_tools && system.n == 0)
@@ -383,11 +369,12 @@ static enum err refuse_body(struct reading *r, enum err e, const struct json_sca
 static enum err scan_body(struct reading *r)
 {
     if (r->body.n == 0)
-        return refuse(r, ERR_SYNTAX, "the body is empty");
+        return refuse(r, ERR_SYNTAX, "the body is empty"); /* index.v is NULL */
     struct call_members *kept = ARENA_NEW(r->arena, struct call_members);
-    size_t notes = r->body.n / BYTES_A_NOTE + NOTES_MIN;
-    r->index.max = notes < NOTES_MAX ? notes : NOTES_MAX;
-    r->index.v = arena_alloc_raw(r->arena, r->index.max * sizeof *r->index.v);
+    size_t notes = r->body.n / BYTES_A_NOTE;
+    r->index.levels = LEVELS;
+    r->index.max = (uint32_t)(notes < FEW_NOTES ? FEW_NOTES : notes < NOTES_MAX ? notes : NOTES_MAX);
+    r->index.v = notes < FEW_NOTES ? r->few : mem_alloc(r->index.max * sizeof *r->index.v);
     enum err e = json_scan_indexed(r->body, r->max_depth, r->members, r->n, &kept->scan, &r->index);
     if (e != ERR_OK)
         return refuse_body(r, e, &kept->scan);
@@ -420,6 +407,19 @@ static enum err read_common(struct reading *r, const char *const *names)
         e = read_stream(r);
     if (e == ERR_OK)
         e = read_whole(r, "max_tokens", 0, &r->call->max_tokens);
+    return e;
+}
+
+/* What all dialects have, then `rest`. The notes go when all is read. */
+static enum err read_body(struct reading *r, const char *const *names, enum err (*rest)(struct reading *r))
+{
+    struct json_note few[FEW_NOTES];
+    r->few = few;
+    enum err e = read_common(r, names);
+    if (e == ERR_OK)
+        e = rest(r);
+    if (r->index.v != few)
+        mem_free(r->index.v);
     return e;
 }
 
@@ -463,10 +463,28 @@ static void read_openai_output(struct reading *r)
     c->has_audio = c->has_audio || is_given(member(r, "audio"));
 }
 
-enum err openai_read_call(struct bytes body, unsigned max_depth, struct arena *a, struct call *out, const char **why)
+static enum err read_openai(struct reading *r)
 {
     static const char *const state[] = {"previous_response_id", "conversation", "container", "thread", NULL};
     static const char *const whole[] = {"logprobs", "moderation", "functions", NULL};
+    struct call *out = r->call;
+    enum err e = read_whole(r, "max_completion_tokens", 0, &out->max_tokens);
+    if (e == ERR_OK)
+        e = read_whole(r, "n", 1, &out->n);
+    if (e != ERR_OK)
+        return e;
+    read_state(r, state);
+    read_openai_output(r);
+    out->needs_whole = needs_whole(r, "function", whole);
+    read_prompt(r, (struct bytes){NULL, 0});
+    out->has_tools = out->has_tools || raw(r, "functions").n > 2;
+    out->cache_key = read_string(r, raw(r, "prompt_cache_key"));
+    count_whole_marker(out, raw(r, "cache_control"));
+    return ERR_OK;
+}
+
+enum err openai_read_call(struct bytes body, unsigned max_depth, struct arena *a, struct call *out, const char **why)
+{
     static const char *const names[] = {"model",
                                         "messages",
                                         "stream",
@@ -492,44 +510,33 @@ enum err openai_read_call(struct bytes body, unsigned max_depth, struct arena *a
                                         "prompt_cache_key",
                                         NULL};
     struct reading r = {.body = body, .max_depth = max_depth, .arena = a, .call = out, .why = why};
-    enum err e = read_common(&r, names);
-    if (e == ERR_OK)
-        e = read_whole(&r, "max_completion_tokens", 0, &out->max_tokens);
-    if (e == ERR_OK)
-        e = read_whole(&r, "n", 1, &out->n);
-    if (e != ERR_OK)
-        return e;
-    read_state(&r, state);
-    read_openai_output(&r);
-    out->needs_whole = needs_whole(&r, "function", whole);
-    read_prompt(&r, (struct bytes){NULL, 0});
-    out->has_tools = out->has_tools || raw(&r, "functions").n > 2;
-    out->cache_key = read_string(&r, raw(&r, "prompt_cache_key"));
-    count_whole_marker(out, raw(&r, "cache_control"));
+    return read_body(&r, names, read_openai);
+}
+
+static enum err read_anthropic(struct reading *r)
+{
+    static const char *const state[] = {"container", "thread", NULL};
+    static const char *const whole[] = {"container", "mcp_servers", "context_management", NULL};
+    struct call *out = r->call;
+    out->wants_usage = true;
+    read_state(r, state);
+    out->needs_whole = needs_whole(r, "custom", whole);
+    struct bytes config = raw(r, "output_config");
+    out->effort = read_string(r, walk_get(config, "effort"));
+    out->has_json_schema = !raw_is_nothing(walk_get(config, "format")) || is_given(member(r, "output_format"));
+    read_prompt(r, raw(r, "system"));
+    count_whole_marker(out, raw(r, "cache_control"));
     return ERR_OK;
 }
 
 enum err anthropic_read_call(struct bytes body, unsigned max_depth, struct arena *a, struct call *out, const char **why)
 {
-    static const char *const state[] = {"container", "thread", NULL};
-    static const char *const whole[] = {"container", "mcp_servers", "context_management", NULL};
     static const char *const names[] = {
         "model",     "messages",      "stream",        "max_tokens",         "system",
         "tools",     "output_config", "output_format", "thinking",           "cache_control",
         "container", "thread",        "mcp_servers",   "context_management", NULL};
     struct reading r = {.body = body, .max_depth = max_depth, .arena = a, .call = out, .why = why};
-    enum err e = read_common(&r, names);
-    if (e != ERR_OK)
-        return e;
-    out->wants_usage = true;
-    read_state(&r, state);
-    out->needs_whole = needs_whole(&r, "custom", whole);
-    struct bytes config = raw(&r, "output_config");
-    out->effort = read_string(&r, walk_get(config, "effort"));
-    out->has_json_schema = !raw_is_nothing(walk_get(config, "format")) || is_given(member(&r, "output_format"));
-    read_prompt(&r, raw(&r, "system"));
-    count_whole_marker(out, raw(&r, "cache_control"));
-    return ERR_OK;
+    return read_body(&r, names, read_anthropic);
 }
 
 enum err dialect_read_call(const struct dialect *d, struct bytes body, unsigned max_depth, struct arena *a,

@@ -515,7 +515,7 @@ static void whole_body(struct decoder *d, struct bytes body, struct decoded *out
 {
     struct reading r = reading_of(d, true);
     yyjson_val *root;
-    if (json_tree_parse(bytes_trim(body), d->max_depth, &d->scratch, &root) != ERR_OK || !yyjson_is_obj(root)) {
+    if (json_tree_borrow(bytes_trim(body), d->max_depth, &d->scratch, &root) != ERR_OK || !yyjson_is_obj(root)) {
         malformed(out, "a body that is no JSON object");
         return;
     }

@@ -1,6 +1,6 @@
-/* Strings are skipped by memchr for the closing quote and a look back at the backslashes before it, long ones by what
- * the scan has noted, where that is at hand: the texts of a prompt cost next to nothing, however often an outer level
- * steps over them. Places only grow in a walk, so the note to look at is the next one that is not behind. */
+/* Where the scan has noted the values, a step is a look at the next note. Else, and below the levels that are noted,
+ * strings are skipped by memchr for the closing quote and a look back at the backslashes before it: the texts of a
+ * prompt cost next to nothing, however often an outer level steps over them. */
 #include "dialect/walk.h"
 
 static bool is_blank(char c)
@@ -15,22 +15,10 @@ static size_t skip_blanks(struct bytes t, size_t at)
     return at;
 }
 
-/* The first long string that does not begin before p. */
-static const struct json_long *longs_from(const struct json_long *l, const char *p)
-{
-    while (l != NULL && l->p < p)
-        l++;
-    return l;
-}
-
 /* `at` is the opening quote; returns the offset after the closing one. */
-static size_t string_end(struct walk *w, size_t at)
+static size_t string_end(struct bytes t, size_t at)
 {
-    struct bytes t = w->text;
     size_t from = at + 1;
-    w->longs = longs_from(w->longs, t.p + at);
-    if (w->longs != NULL && w->longs->p == t.p + at)
-        return at + w->longs->n;
     while (from < t.n) {
         const char *quote = memchr(t.p + from, '"', t.n - from);
         if (quote == NULL)
@@ -45,14 +33,13 @@ static size_t string_end(struct walk *w, size_t at)
     return t.n;
 }
 
-static size_t container_end(struct walk *w, size_t at)
+static size_t container_end(struct bytes t, size_t at)
 {
-    struct bytes t = w->text;
     size_t depth = 0;
     while (at < t.n) {
         char c = t.p[at];
         if (c == '"') {
-            at = string_end(w, at);
+            at = string_end(t, at);
             continue;
         }
         at++;
@@ -64,15 +51,14 @@ static size_t container_end(struct walk *w, size_t at)
     return t.n;
 }
 
-static size_t value_end(struct walk *w, size_t at)
+static size_t value_end(struct bytes t, size_t at)
 {
-    struct bytes t = w->text;
     if (at >= t.n)
         return t.n;
     if (t.p[at] == '"')
-        return string_end(w, at);
+        return string_end(t, at);
     if (t.p[at] == '{' || t.p[at] == '[')
-        return container_end(w, at);
+        return container_end(t, at);
     while (at < t.n && t.p[at] != ',' && t.p[at] != '}' && t.p[at] != ']' && !is_blank(t.p[at]))
         at++;
     return at;
@@ -86,8 +72,29 @@ struct walk walk_of(struct bytes value)
     return w;
 }
 
+static struct bytes noted(const struct json_index *index, uint32_t i)
+{
+    return (struct bytes){index->text + index->v[i].at, index->v[i].end - index->v[i].at};
+}
+
+static bool next_note(struct walk *w)
+{
+    if (w->next >= w->end)
+        return false;
+    if (w->is_object) {
+        struct bytes name = noted(w->index, w->next++);
+        w->name = (struct bytes){name.p + 1, name.n - 2};
+    }
+    w->here = w->next;
+    w->value = noted(w->index, w->here);
+    w->next = w->index->v[w->here].next;
+    return true;
+}
+
 bool walk_next(struct walk *w)
 {
+    if (w->index != NULL)
+        return next_note(w);
     struct bytes t = w->text;
     size_t at = skip_blanks(t, w->at);
     if (at < t.n && t.p[at] == ',')
@@ -95,16 +102,14 @@ bool walk_next(struct walk *w)
     if (at >= t.n || t.p[at] == '}' || t.p[at] == ']')
         return false;
     if (w->is_object) {
-        size_t end = string_end(w, at);
+        size_t end = string_end(t, at);
         if (end - at < 2)
             return false;
         w->name = bytes_slice(t, at + 1, end - 1);
         at = skip_blanks(t, end);
         at = skip_blanks(t, at < t.n && t.p[at] == ':' ? at + 1 : at);
     }
-    w->longs = longs_from(w->longs, t.p + at);
-    w->inner = w->longs;
-    size_t end = value_end(w, at);
+    size_t end = value_end(t, at);
     if (end == at)
         return false;
     w->value = bytes_slice(t, at, end);
@@ -112,17 +117,46 @@ bool walk_next(struct walk *w)
     return true;
 }
 
+static bool is_container(struct bytes value)
+{
+    return value.n > 0 && (value.p[0] == '{' || value.p[0] == '[');
+}
+
 struct walk walk_into(const struct walk *w)
 {
-    struct walk inside = walk_of(w->value);
-    inside.longs = w->inner;
-    return inside;
+    if (w->index == NULL || !is_container(w->value))
+        return walk_of(w->value);
+    const struct json_note *n = &w->index->v[w->here];
+    if (n->less != 0)
+        return walk_of(w->value);
+    return (struct walk){
+        .is_object = w->value.p[0] == '{', .index = w->index, .next = w->here + 1, .end = n->next, .here = w->here};
 }
 
 struct walk walk_on(struct bytes value, const struct json_index *index)
 {
-    const struct json_long *longs = value.p != NULL ? longs_from(index->v, value.p) : NULL;
-    return (struct walk){.value = value, .inner = longs};
+    struct walk members = {.is_object = true, .index = index, .next = 1, .end = index->n > 0 ? index->v[0].next : 0};
+    while (value.p != NULL && next_note(&members))
+        if (members.value.p == value.p)
+            return members;
+    return (struct walk){.value = value};
+}
+
+bool walk_may_name(const struct walk *w, struct bytes name)
+{
+    if (w->index == NULL)
+        return true;
+    if (!is_container(w->value))
+        return false;
+    const struct json_note *n = &w->index->v[w->here], *end = &w->index->v[n->next];
+    for (; n < end; n++) {
+        const char *p = w->index->text + n->at;
+        if (*p != '"' && n->less != 0)
+            return true; /* too deep for notes */
+        if (n->end - n->at == name.n + 2 && memcmp(p + 1, name.p, name.n) == 0)
+            return true;
+    }
+    return false;
 }
 
 bool walk_find(struct walk *w, const char *name)
@@ -191,7 +225,7 @@ uint64_t raw_string_bytes(struct bytes raw)
 
 uint64_t walk_string_bytes(const struct walk *w)
 {
-    if (w->inner != NULL && w->inner->p == w->value.p && raw_is_string(w->value))
-        return w->inner->n_means;
+    if (w->index != NULL)
+        return raw_is_string(w->value) ? w->value.n - 2 - w->index->v[w->here].less : 0;
     return raw_string_bytes(w->value);
 }

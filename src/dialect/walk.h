@@ -13,10 +13,11 @@ struct walk {
     struct bytes text;
     size_t at;
     bool is_object;
-    struct bytes name;             /* objects: raw, without its quotes */
-    struct bytes value;            /* raw: strings with their quotes */
-    const struct json_long *longs; /* the long strings from `at` on; NULL = unknown */
-    const struct json_long *inner; /* those from the value's first byte on */
+    struct bytes name;              /* objects: raw, without its quotes */
+    struct bytes value;             /* raw: strings with their quotes */
+    const struct json_index *index; /* notes of the text that all of this lies in; NULL = the bytes are looked at */
+    uint32_t next, end;             /* index given: the note to come; the first that is not in what is walked over */
+    uint32_t here;                  /* index given: the value's note */
 };
 
 /* Over the object or array in `value`; over nothing when it is neither. */
@@ -24,9 +25,12 @@ struct walk walk_of(struct bytes value);
 bool walk_next(struct walk *w);
 /* Over what is in the value that w stands on. */
 struct walk walk_into(const struct walk *w);
-/* Stands on a value that lies in a text whose long strings are known: walk_into and walk_string_bytes may follow. They,
- * and what they lead to, step over long strings without a look at their bytes. The index outlives the walk. */
+/* Stands on a member of the outer object of a text that has notes (without any, or p NULL: simply on a value):
+ * walk_into, walk_string_bytes and walk_may_name may follow. They, and what they lead to, go from note to note. The
+ * index outlives the walk. */
 struct walk walk_on(struct bytes value, const struct json_index *index);
+/* False only where no object in the value that w stands on has a member of that name, written without escapes. */
+bool walk_may_name(const struct walk *w, struct bytes name);
 /* The next member of that name; its value is in w->value. */
 bool walk_find(struct walk *w, const char *name);
 /* raw_string_bytes of the value that w stands on. */

@@ -10,14 +10,14 @@
 
 #include <stdlib.h>
 
-enum { N_WANTED = 3, DEPTH_MAX = 12, LONGS = 32, ALIGNMENTS = 64 };
+enum { N_WANTED = 3, DEPTH_MAX = 12, NOTES = 512, LEVELS = 6, CHECKED = 64, ALIGNMENTS = 64 };
 static const char *const wanted[N_WANTED] = {"model", "m", "messages"};
 
 struct outcome {
     bool is_taken;
     struct json_scan scan;
     struct json_member m[N_WANTED];
-    struct json_long longs[LONGS];
+    struct json_note notes[NOTES];
     struct json_index index;
 };
 
@@ -26,7 +26,7 @@ static void prepare(struct outcome *o)
     memset(o, 0, sizeof *o);
     for (size_t i = 0; i < N_WANTED; i++)
         o->m[i].name = wanted[i];
-    o->index = (struct json_index){.v = o->longs, .max = LONGS};
+    o->index = (struct json_index){.v = o->notes, .max = NOTES, .levels = LEVELS};
 }
 
 static void scan_at(struct bytes text, size_t blanks, struct outcome *o)
@@ -38,8 +38,6 @@ static void scan_at(struct bytes text, size_t blanks, struct outcome *o)
     prepare(o);
     o->is_taken =
         json_scan_block(bytes_from(copy + 1, blanks + text.n), DEPTH_MAX, o->m, N_WANTED, &o->scan, &o->index);
-    for (size_t i = 0; o->is_taken && i < o->index.n; i++) /* as offsets: the copy goes */
-        o->longs[i].p = text.p + (o->longs[i].p - (copy + 1 + blanks));
     free(copy);
 }
 
@@ -57,14 +55,18 @@ static void expect_equal(const struct outcome *a, const struct outcome *b, size_
     }
 }
 
-static void check_long(struct bytes text, const struct json_long *l)
+/* A note says what a value of its own says to the tree. */
+static void check_note(struct bytes text, const struct json_note *n, uint32_t number, uint32_t n_notes)
 {
-    RM_ASSERT(fuzz_is_inside(bytes_from(l->p, l->n), text) && l->n >= JSON_LONG && l->p[0] == '"' &&
-              l->p[l->n - 1] == '"');
+    RM_ASSERT(n->at < n->end && n->end <= text.n && n->next > number && n->next <= n_notes);
     struct arena a = {0};
     yyjson_val *v = NULL;
-    if (json_tree_parse(bytes_from(l->p, l->n), 1, &a, &v) == ERR_OK) /* it may hold half a surrogate pair */
-        RM_ASSERT(json_tree_bytes(v).n == l->n_means);
+    struct bytes raw = bytes_slice(text, n->at, n->end);
+    enum err e = json_tree_parse(raw, 4096, &a, &v); /* it may hold a bad number or half a surrogate pair */
+    if (raw.p[0] == '"')
+        RM_ASSERT(raw.n >= 2 && raw.p[raw.n - 1] == '"' && n->less <= raw.n - 2);
+    if (raw.p[0] == '"' && e == ERR_OK)
+        RM_ASSERT(json_tree_bytes(v).n == raw.n - 2 - n->less);
     arena_fini(&a);
 }
 
@@ -117,20 +119,35 @@ static void check_parsed(struct bytes text, const struct outcome *o, yyjson_val 
     }
 }
 
+/* A borrowed tree holds what the parsed one does, or neither is there. */
+static void check_borrowed(struct bytes text)
+{
+    struct arena a = {0};
+    yyjson_val *borrowed = NULL, *parsed = NULL;
+    enum err e = json_tree_borrow(text, DEPTH_MAX, &a, &borrowed);
+    RM_ASSERT(json_tree_parse(text, DEPTH_MAX, &a, &parsed) == e);
+    if (e == ERR_OK) {
+        RM_ASSERT(yyjson_equals(borrowed, parsed));
+        RM_ASSERT(bytes_eq(json_tree_text(borrowed, &a), json_tree_text(parsed, &a)));
+    }
+    arena_fini(&a);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct bytes text = bytes_from(data, size);
     struct outcome first, scalar, moved;
     struct arena a = {0};
     yyjson_val *root = NULL;
+    check_borrowed(text);
     scan_at(text, 0, &first);
     prepare(&scalar);
     enum err e = json_scan_scalar(text, DEPTH_MAX, scalar.m, N_WANTED, &scalar.scan);
     if (first.is_taken) {
         RM_ASSERT(e == ERR_OK);
         expect_equal(&first, &scalar, 0);
-        for (size_t i = 0; i < first.index.n; i++)
-            check_long(text, &first.longs[i]);
+        for (uint32_t i = 0; i < first.index.n && i < CHECKED; i++)
+            check_note(text, &first.notes[i], i, first.index.n);
     } else if (e == ERR_OK) {
         RM_ASSERT(has_slash(text)); /* escapes in a name: the only thing that is handed over and fine */
     }
@@ -141,10 +158,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             continue;
         expect_equal(&first, &moved, blanks);
         RM_ASSERT(first.index.n == moved.index.n);
-        for (size_t i = 0; i < first.index.n; i++)
-            RM_ASSERT(first.longs[i].p == moved.longs[i].p && first.longs[i].n_means == moved.longs[i].n_means);
+        RM_ASSERT(first.index.is_strict == moved.index.is_strict);
+        for (uint32_t i = 0; i < first.index.n; i++)
+            RM_ASSERT(first.notes[i].at + blanks == moved.notes[i].at && first.notes[i].next == moved.notes[i].next &&
+                      first.notes[i].end + blanks == moved.notes[i].end && first.notes[i].less == moved.notes[i].less);
     }
-    if (json_tree_parse(text, 4096, &a, &root) == ERR_OK) {
+    bool is_tree = json_tree_parse(text, 4096, &a, &root) == ERR_OK;
+    RM_ASSERT(is_tree || !first.is_taken || first.index.n == 0 || !first.index.is_strict);
+    if (is_tree) {
         if (yyjson_is_obj(root))
             check_parsed(text, &first, root, &a);
         else

@@ -1,15 +1,17 @@
 /* The scan in blocks against the scan byte by byte, and its bits against loops. With RM_BLOCK_PORTABLE (see
- * test_json_block_portable.c) the same over the words that stand in for vectors. */
+ * test_json_block_portable.c) the same over the words that stand in for vectors, with RM_BLOCK_NARROW over the vectors
+ * that every x86-64 has, with RM_BLOCK_WIDE over the bits of wide ones (test_json_block_narrow.c, _wide.c). */
 #include "unit.h"
 
 #include "base/buf.h"
 #include "base/rng.h"
 #include "codec/json_block.h"
 #include "codec/json_scan_impl.h"
+#include "codec/json_tree.h"
 
 #include <stdlib.h>
 
-enum { N_WANTED = 3, DEPTH = 16, LONGS = 64 };
+enum { N_WANTED = 3, DEPTH = 16, NOTES = 256, LEVELS = 6 };
 
 /* ---- bits ---- */
 
@@ -24,12 +26,47 @@ static void expect_bits(const unsigned char *p, struct json_bits got)
     assert_true(got.stops == want.stops && got.high == want.high && got.slashes == want.slashes);
 }
 
+#if defined(RM_BLOCK_WIDE)
+static void expect_escapes(const unsigned char *p, uint64_t got)
+{
+    for (unsigned i = 0; i < JSON_BLOCK; i++)
+        assert_int_equal(got >> i & 1, p[i] != 0 && strchr("\"\\/fnt", p[i]) != NULL);
+}
+
+/* Every text of up to four bytes that matter, in every place around the edges of vectors. */
+static void utf8_by_vectors(void **state)
+{
+    (void)state;
+    static const unsigned char odd[] = {'a',  0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf,
+                                        0xe0, 0xe1, 0xec, 0xed, 0xee, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xff};
+    enum { N = RM_COUNTOF(odd) };
+    unsigned char text[3 + JSON_BLOCK];
+    for (unsigned i = 0; i < N * N * N * N; i++) {
+        const unsigned char some[4] = {odd[i % N], odd[i / N % N], odd[i / N / N % N], odd[i / N / N / N]};
+        size_t at = 3 + (i % 3 == 0 ? 29 + i % 5 : i % 60);
+        memset(text, 'x', sizeof text);
+        memcpy(text + at, some, sizeof some);
+        bool is_fine = bytes_is_utf8(bytes_from(text, sizeof text));
+        if (at + 4 < sizeof text) /* else a character may go on behind */
+            assert_int_equal(json_is_utf8_wide(text + 3), is_fine);
+    }
+}
+#endif
+
 static void expect_all_bits(const unsigned char *p)
 {
     expect_bits(p, json_bits_of(p));
     expect_bits(p, json_bits_portable(p));
     struct json_bits b = json_bits_of(p);
-    assert_int_equal(json_block_is_plain(p), (b.stops | b.slashes) == 0);
+    unsigned char wide[JSON_PLAIN];
+    for (unsigned i = 0; i < JSON_PLAIN; i += JSON_BLOCK) {
+        memset(wide, 'x', sizeof wide);
+        memcpy(wide + i, p, JSON_BLOCK);
+        assert_int_equal(json_block_is_plain(wide), (b.stops | b.slashes) == 0);
+    }
+#if defined(RM_BLOCK_WIDE)
+    expect_escapes(p, json_escapes_wide(p));
+#endif
 #if defined(__SSE2__)
     expect_bits(p, json_bits_sse2(p));
     assert_int_equal(json_is_plain_sse2(p), (b.stops | b.slashes) == 0);
@@ -132,28 +169,67 @@ static size_t means_bytes(const char *p, const char *end)
     return n;
 }
 
-/* All long strings of a well-formed text stand in the index, and nothing else. */
+static const char *past_blanks(const char *p)
+{
+    return p + strspn(p, " \t\r\n");
+}
+
+static const char *string_after(const char *p)
+{
+    for (p++; *p != '"'; p++)
+        p += *p == '\\';
+    return p + 1;
+}
+
+/* The notes of the value at p, from number *k on, against a walk of its own; returns where the value ends. `level`: of
+ * what it stands in. The text ends with a NUL. */
+static const char *expect_notes(const char *p, unsigned level, const struct json_index *index, uint32_t *k)
+{
+    const struct json_note *note = level <= LEVELS ? &index->v[(*k)++] : NULL;
+    const char *from = p;
+    uint32_t less = 0;
+    if (*p == '"') {
+        p = string_after(p);
+        less = (uint32_t)((size_t)(p - from) - 2 - means_bytes(from + 1, p - 1));
+    } else if (*p == '{' || *p == '[') {
+        bool is_object = *p == '{';
+        less = level == LEVELS;
+        for (p = past_blanks(p + 1); *p != '}' && *p != ']'; p = *p == ',' ? past_blanks(p + 1) : p) {
+            if (is_object)
+                p = past_blanks(past_blanks(expect_notes(p, level + 1, index, k)) + 1);
+            p = past_blanks(expect_notes(p, level + 1, index, k));
+        }
+        p++;
+    } else {
+        p += strcspn(p, ",]} \t\r\n");
+    }
+    if (note != NULL) {
+        assert_int_equal(note->at, from - index->text);
+        assert_int_equal(note->end, p - index->text);
+        assert_int_equal(note->next, *k);
+        assert_int_equal(note->less, less);
+    }
+    return p;
+}
+
+/* Every value of a well-formed text is noted, and nothing else; what is called strict, the tree takes. */
 static void expect_index(struct bytes text, const struct json_index *index)
 {
-    size_t n = 0;
-    const char *p = text.p, *end = text.p + text.n;
-    while (p < end) {
-        if (*p++ != '"')
-            continue;
-        const char *from = p - 1;
-        while (*p != '"')
-            p += *p == '\\' ? 2 : 1;
-        p++;
-        if (p - from < JSON_LONG)
-            continue;
-        assert_true(n < index->n);
-        assert_ptr_equal(index->v[n].p, from);
-        assert_int_equal(index->v[n].n, p - from);
-        assert_int_equal(index->v[n].n_means, means_bytes(from + 1, p - 1));
-        n++;
-    }
-    assert_int_equal(n, index->n);
-    assert_true(index->v[n].p == (const char *)UINTPTR_MAX);
+    struct arena a = {0};
+    yyjson_val *root;
+    uint32_t k = 0;
+    assert_ptr_equal(index->text, text.p);
+    const char *copy = arena_dup(&a, text).p;
+    struct json_index here = *index;
+    here.text = copy;
+    expect_notes(past_blanks(copy), 0, &here, &k);
+    assert_int_equal(k, index->n);
+    bool is_tree = json_tree_parse(text, 4096, &a, &root) == ERR_OK;
+    if (index->is_strict)
+        assert_true(is_tree);
+    else
+        assert_true(!is_tree || bytes_find_byte(text, '\\') != SIZE_MAX);
+    arena_fini(&a);
 }
 
 /* The text in a buffer of its own, `shift` bytes behind its start and exactly as long, so that a look beyond the end is
@@ -166,8 +242,8 @@ static bool hold(struct bytes text, unsigned depth, size_t shift)
     memcpy(at, text.p, text.n);
     struct bytes in = bytes_from(at, text.n);
     struct outcome scalar, block, both;
-    struct json_long longs[LONGS];
-    struct json_index index = {.v = longs, .max = LONGS};
+    struct json_note notes[NOTES];
+    struct json_index index = {.v = notes, .max = NOTES, .levels = LEVELS};
     want(&scalar);
     want(&block);
     want(&both);
@@ -176,7 +252,7 @@ static bool hold(struct bytes text, unsigned depth, size_t shift)
     if (is_taken) {
         assert_int_equal(e, ERR_OK);
         expect_equal(&scalar, &block);
-        if (index.n + 1 < LONGS)
+        if (index.n > 0)
             expect_index(in, &index);
     }
     assert_int_equal(json_scan(in, depth, both.m, N_WANTED, &both.scan), e);
@@ -384,29 +460,47 @@ static void deep(void **state)
     buf_fini(&text);
 }
 
-/* An index without room keeps the first ones and its end. */
+/* Without room for all there is no note at all; with it there are, whatever lies deeper. */
 static void index_is_bounded(void **state)
 {
     (void)state;
-    struct buf text = {0};
-    buf_putc(&text, '{');
-    for (int i = 0; i < 5; i++) {
-        buf_printf(&text, "%s\"k%d\":\"", i > 0 ? "," : "", i);
-        for (int k = 0; k < JSON_LONG - 2 + i; k++)
-            buf_putc(&text, 'x');
-        buf_putc(&text, '"');
-    }
-    buf_putc(&text, '}');
-    for (size_t max = 1; max < 8; max++) {
-        struct json_long *v = malloc(max * sizeof *v);
-        struct json_index index = {.v = v, .max = max};
+    static const char text[] = "{\"a\":[1,{\"b\":2}],\"c\":\"x\\n\",\"d\":[[[[[[[[1,2,3]]],{}]]]]]}";
+    enum { ALL = 9 + 8 };
+    for (uint32_t max = 0; max < 2 * ALL; max++) {
+        struct json_note *v = malloc((max + 1) * sizeof *v);
+        struct json_index index = {.v = v, .max = max, .levels = LEVELS};
         struct json_scan scan;
-        assert_true(json_scan_block(buf_bytes(&text), DEPTH, NULL, 0, &scan, &index));
-        assert_int_equal(index.n, max - 1 < 5 ? max - 1 : 5);
-        assert_true(v[index.n].p == (const char *)UINTPTR_MAX);
+        assert_true(json_scan_block(bytes_of(text), DEPTH, NULL, 0, &scan, &index));
+        assert_int_equal(index.n, max < ALL ? 0 : ALL);
+        if (index.n > 0)
+            expect_index(bytes_of(text), &index);
         free(v);
     }
-    buf_fini(&text);
+}
+
+/* What the scan lets through and the tree does not is not strict, and names with escapes are not. */
+static void strict_or_not(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool is_strict;
+    } rows[] = {{"{\"a\":0}", true},           {"{\"a\":-0}", true},
+                {"{\"a\":10.25e-3}", true},    {"{\"a\":1E9,\"b\":-7}", true},
+                {"{\"a\":01}", false},         {"{\"a\":-}", false},
+                {"{\"a\":1.}", false},         {"{\"a\":1e}", false},
+                {"{\"a\":1e+}", false},        {"{\"a\":1.2.3}", false},
+                {"{\"a\":1-2}", false},        {"{\"a\":[-01]}", false},
+                {"{\"a\":\"\\u00e9\"}", true}, {"{\"a\":\"\\ud83d\"}", false},
+                {"{\"a\":{\"\\n\":1}}", false}};
+    struct json_note notes[NOTES];
+    for (size_t i = 0; i < RM_COUNTOF(rows); i++) {
+        struct json_index index = {.v = notes, .max = NOTES, .levels = LEVELS};
+        struct json_scan scan;
+        assert_true(json_scan_block(bytes_of(rows[i].text), DEPTH, NULL, 0, &scan, &index));
+        assert_int_equal(index.is_strict, rows[i].is_strict);
+        expect_index(bytes_of(rows[i].text), &index);
+    }
 }
 
 /* ---- chance ---- */
@@ -528,7 +622,14 @@ static void by_chance(void **state)
 
 int main(void)
 {
+#if defined(RM_BLOCK_WIDE)
+    if (!json_can_wide())
+        return 77; /* skipped */
+#endif
     const struct CMUnitTest tests[] = {
+#if defined(RM_BLOCK_WIDE)
+        cmocka_unit_test(utf8_by_vectors),
+#endif
         cmocka_unit_test(every_byte_in_every_place),
         cmocka_unit_test(bits_by_chance),
         cmocka_unit_test(escaped_bytes),
@@ -538,6 +639,7 @@ int main(void)
         cmocka_unit_test(handed_over),
         cmocka_unit_test(deep),
         cmocka_unit_test(index_is_bounded),
+        cmocka_unit_test(strict_or_not),
         cmocka_unit_test(by_chance),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
