@@ -3,7 +3,7 @@ BUILD ?= build
 CC ?= gcc
 SAN = -Db_sanitize=address,undefined -Db_lundef=false
 
-.PHONY: help all release check e2e report sim asan tsan clang fuzz cover bench size fmt format rooms lint docs clean
+.PHONY: help all release check e2e report sim asan tsan clang fuzz cover bench flame soak size fmt format rooms lint docs clean
 
 all: $(BUILD)/debug/build.ninja
 	ninja -C $(BUILD)/debug ringmain
@@ -19,7 +19,9 @@ help:
 	@echo "make clang      build and unit tests with clang, bodies scanned byte by byte (-Dscan=scalar)"
 	@echo "make fuzz T=sse one fuzz target for a minute (json_scan json_block sse head body decode call config price; SECONDS=600)"
 	@echo "make size       the longest functions and files"
-	@echo "make bench      against HAProxy and nginx (bench/README.md)"
+	@echo "make bench KIT=FOLDER  against HAProxy and nginx: the whole table (bench/README.md); QUICK=1 takes two minutes"
+	@echo "make flame KIT=FOLDER  where the cycles of W1, W2 and W3p are"
+	@echo "make soak MINUTES=30   mixed load with failovers; nothing may grow"
 	@echo "make docs       docs/settings.md from the settings table"
 	@echo "make cover      line coverage of unit tests and simulator, worst files first"
 	@echo "make fmt        clang-format over src and tests"
@@ -96,9 +98,16 @@ fuzz: $(BUILD)/fuzz/build.ninja
 	$(BUILD)/fuzz/tests/fuzz/fuzz_$(T) -max_total_time=$(or $(SECONDS),60) -max_len=4096 \
 	  -artifact_prefix=$(BUILD)/fuzz/$(T)- $(BUILD)/fuzz/found/$(T) tests/fuzz/corpus/$(T)
 
-# RINGMAIN_BENCH_KIT: the folder of the bench kit.
+# KIT (or RINGMAIN_BENCH_KIT): the folder of the bench kit, a copy that can be written to. QUICK=1: two minutes, rough. ONLY=part,part
 bench: release
-	bench/run
+	python3 bench/compare.py $(or $(KIT),$(RINGMAIN_BENCH_KIT)) $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
+
+flame: release
+	python3 bench/flame.py $(or $(KIT),$(RINGMAIN_BENCH_KIT))
+
+# MINUTES: how long (2).
+soak: release
+	$(BUILD)/venv/bin/python tests/soak/soak.py --minutes $(or $(MINUTES),2)
 
 clean:
 	rm -rf $(BUILD)/debug $(BUILD)/release $(BUILD)/clang $(BUILD)/tsan $(BUILD)/fuzz

@@ -1,0 +1,305 @@
+#!/usr/bin/env python3
+"""Ringmain beside HAProxy and nginx: runs the bench kit's workloads and those that the kit has not, and writes one table with ratios and
+what was asked for. See README.md.
+
+    bench/compare.py KIT [--quick] [--only kit,connections,unasked,tls,translation,workers,leaving,size,counts]
+
+Writes build/bench/DATE.json and DATE.md, and prints the table. Exit code: 0, whatever the figures are; 1 when something could not be
+measured, 2 for usage."""
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import stage
+import table
+from stage import HERE, LOAD_CPU, MOCK_DIALECTS, PROXY_CPU, ROOT, TLS_PORT, WORK, Kit, Process, Proxy, Refused, chunks, in_turns, requests, ringmain
+
+WHOLE = ("-b", 2048)
+PACED = ("--chunks", 200, "--mock", "gap=2000")
+CONNECTIONS = {1: 2000, 8: 2000, 64: 2000, 1000: 31250}  # clients: microseconds between chunks, so that the load can be made on one core
+
+
+def told(what, figures):
+    print(f"  {what}: " + ", ".join(f"{k} {v:.4g}" for k, v in figures.items()), flush=True)
+
+
+def nginx(kit):
+    return Proxy("nginx", ["nginx", "-c", kit.folder / "targets/nginx.conf"], 8081)
+
+
+def haproxy(kit):
+    return Proxy("haproxy", ["haproxy", "-db", "-f", kit.folder / "targets/haproxy.cfg"], 8082)
+
+
+@contextlib.contextmanager
+def running(*makers):
+    """Starts one after the other, ends all."""
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(contextlib.closing(_Ending(make()))).process for make in makers]
+
+
+class _Ending:
+    def __init__(self, process):
+        self.process = process
+
+    def close(self):
+        self.process.stop()
+
+
+def warm(kit, proxies):
+    for p in proxies:
+        kit.load(p, "-c", 64, "-t", 0.5)
+        kit.load(p, "-c", 64, "-s", "-t", 0.5)
+
+
+# ---- the parts ----
+
+def part_kit(kit, o):
+    """The kit's own workloads. As shipped, an answer is collected from a stream, so that row is its own; see README.md."""
+    shipped, direct = HERE / "ringmain.json", HERE / "ringmain-direct.json"
+    if o.quick:
+        plan = [(["--targets", "nginx,haproxy", "--target-file", direct], "W1,W1r,W2,W3,W3p,L,LS,W4"),
+                (["--targets", "nginx", "--target-file", direct, "--target-file", shipped], "W5")]
+    else:
+        plan = [(["--targets", "nginx,haproxy", "--target-file", direct, "--target-file", shipped], "W1,W1r,W2,W3,W3p,L,LS,W4,W5")]
+    merged, versions = {}, {}
+    for targets, workloads in plan:
+        for old in [*WORK.glob("direct.*"), *WORK.glob("ringmain.db*"), *WORK.glob("access.log")]:
+            old.unlink()
+        with tempfile.NamedTemporaryFile(suffix=".json") as out:
+            streams = "1000" if o.quick else "1000,5000,9500"
+            cmd = [kit.folder / "proxybench", *targets, "--workloads", workloads, "--rounds", o.rounds, "--seconds", o.seconds, "--streams", streams,
+                   "--hold", 2 if o.quick else 5, "--out", out.name]
+            with contextlib.suppress(FileNotFoundError):
+                pathlib.Path(out.name).write_text("")
+            subprocess.run([str(x) for x in cmd], cwd=ROOT, check=True, env={**os.environ, "RINGMAIN_BINARY": stage.BINARY})
+            got = json.loads(pathlib.Path(out.name).read_text())
+        versions |= got["versions"]
+        for name, figures in got["medians"].items():
+            merged.setdefault(name, {}).update(figures)
+    return {"medians": merged, "versions": versions}
+
+
+def compared(kit, o, proxies, runs):
+    """{run: {proxy: figures}}"""
+    warm(kit, proxies)
+    got = {}
+    for name, measure in runs.items():
+        print(f"{name}:", flush=True)
+        got[name] = in_turns(o.rounds, {p.name: lambda p=p: measure(p) for p in proxies}, told)
+    return got
+
+
+def part_connections(kit, o):
+    runs = {}
+    for n, gap in CONNECTIONS.items():
+        if n == 64 or (o.quick and n == 8):
+            continue  # 64 are the kit's own W1 and W3p
+        runs[f"W1 {n}"] = lambda p, n=n: requests(kit, p, "-c", n, "-t", o.seconds, *WHOLE)
+        runs[f"W3p {n}"] = lambda p, n=n, gap=gap: chunks(kit, p, "-c", n, "-t", o.seconds, "--chunks", 200 if n < 1000 else 40, "--mock",
+                                                          f"gap={gap}" + (" chunks=40" if n == 1000 else ""))
+    with running(kit.provider, lambda: nginx(kit), lambda: haproxy(kit), lambda: ringmain("direct", 8094)) as (_, *proxies):
+        return compared(kit, o, proxies, runs)
+
+
+def part_unasked(kit, o):
+    """Streams whose client did not ask for usage: the gateway asks and takes it out again; for the others nothing differs."""
+    body = kit.body("-s", "-b", 2048, "--mock", "gap=2000")
+    bare = re.sub(rb'"stream_options":\{"include_usage":true\},', b"", body)
+    if bare == body:
+        raise Refused("the kit's streams do not ask for usage: the row W3p is already that of those who do not")
+    file = WORK / "unasked.json"
+    WORK.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(bare)
+    run = lambda p: chunks(kit, p, "-c", 64, "-t", o.seconds, "--chunks", 200, "--body-file", file)
+    with running(kit.provider, lambda: nginx(kit), lambda: haproxy(kit), lambda: ringmain("direct", 8094)) as (_, *proxies):
+        return compared(kit, o, proxies, {"W3p": run})
+
+
+def held(kit, o, proxy, n):
+    """Memory of n silent streams: resident bytes each, above those of the proxy when idle."""
+    kit.load(proxy, "-n", 4, "-c", 2, "-s")
+    idle = proxy.rss()
+    with tempfile.TemporaryDirectory() as folder:
+        ready = pathlib.Path(folder) / "ready"
+        load = subprocess.Popen(kit.command(proxy, "-s", "-c", n, "-n", n, "--ramp", 1000, "--timeout", 600, "--ready-file", ready, "--sources", 4,
+                                            "--mock", "gap=1000000 chunks=3600"), stdout=subprocess.PIPE)
+        try:
+            stage.wait_for(ready.exists, f"{n} streams through {proxy.name}", 60)
+            time.sleep(o.hold)
+            each = (proxy.rss() - idle) / n
+        finally:
+            load.send_signal(signal.SIGTERM)
+            errors = json.loads(load.communicate()[0])["errors"]
+    return {"rss_bytes": each, "idle_mb": idle / 1e6, "errors": errors}
+
+
+def part_tls(kit, o):
+    stage.certificate()
+    front = lambda: Process("tls-front", ["haproxy", "-db", "-f", stage.peers_config("front.cfg")], TLS_PORT, LOAD_CPU)
+    peers = [lambda: Proxy("nginx", ["nginx", "-c", stage.peers_config("nginx.conf")], 8181),
+             lambda: Proxy("haproxy", ["haproxy", "-db", "-f", stage.peers_config("haproxy.cfg")], 8182),
+             lambda: ringmain("direct-tls", 8194, providers=tls_provider())]
+    runs = {"W1": lambda p: requests(kit, p, "-c", 64, "-t", o.seconds, *WHOLE), "W3p": lambda p: chunks(kit, p, "-c", 64, "-t", o.seconds, *PACED)}
+    with running(kit.provider, front, *peers) as (_, _, *proxies):
+        got = compared(kit, o, proxies, runs)
+    got["W4"] = {}
+    for peer in peers:  # each fresh: memory that a run before has left would be counted
+        with running(kit.provider, front, peer) as (_, _, proxy):
+            got["W4"][proxy.name] = held(kit, o, proxy, 1000)
+            told(f"{proxy.name} W4", got["W4"][proxy.name])
+    return got
+
+
+def tls_provider():
+    link = lambda name, url: f'  {name}: {{ dialect: openai, base_url: "{url}", api_key: "sk-bench", ca_file: ca.pem }}\n'
+    return "providers:\n" + link("ok", f"https://127.0.0.1:{TLS_PORT}/v1") + \
+        "".join(f'  {n}: {{ dialect: openai, base_url: "http://127.0.0.1:{p}/v1", api_key: "sk-bench" }}\n' for n, p in (("limited", 9102), ("hung", 9103)))
+
+
+def pretend(dialect):
+    """Our own pretend provider, at once and paced: the kit's speaks no Anthropic. 190 words are the 1.5 KB of the kit's answer."""
+    at_once, paced = MOCK_DIALECTS[dialect]
+    return Process(f"mock-{dialect}", [stage.BINARY, "mock", "--dialect", dialect, "--ttft-ms", 0, "--tokens", 190,
+                                       "--provider", f"port={at_once},gap-ms=0", "--provider", f"port={paced},gap-ms=4"], paced, LOAD_CPU)
+
+
+def two_dialects():
+    """Providers and routes: the same dialect and the other, for whole answers and for paced streams."""
+    providers, routes = "providers:\n", "routes:\n"
+    for model, dialect, path in (("same", "openai", "/v1"), ("translated", "anthropic", "")):
+        for port, pace in zip(MOCK_DIALECTS[dialect], ("", "-paced")):
+            providers += f'  {model}{pace}: {{ dialect: {dialect}, base_url: "http://127.0.0.1:{port}{path}", api_key: "sk-bench" }}\n'
+            routes += f"  - {{ model: {model}{pace}, upstream_stream: off, breaker: off, chain: [{{ provider: {model}{pace} }}] }}\n"
+    return {"providers": providers, "routes": routes}
+
+
+def part_translation(kit, o):
+    """An OpenAI client at an Anthropic target, beside the same client at an OpenAI target: one gateway, both providers our own."""
+    runs = {"W1": ("", lambda g: requests(kit, g, "-c", 64, "-t", o.seconds, *WHOLE)), "W3p": ("-paced", lambda g: chunks(kit, g, "-c", 64, "-t", o.seconds))}
+    with running(lambda: pretend("openai"), lambda: pretend("anthropic"), lambda: ringmain("translation", 8196, **two_dialects())) as (_, _, gateway):
+        def at(model, measure):
+            gateway.model = model
+            return measure(gateway)
+        return {w: stage.in_turns(o.rounds, {m: lambda m=m: at(m + pace, measure) for m in ("same", "translated")}, told)
+                for w, (pace, measure) in runs.items()}
+
+
+def part_workers(kit, o):
+    """One worker on one core; two on all cores, the load beside them."""
+    every = f"{PROXY_CPU},{LOAD_CPU}"
+    with running(kit.provider, lambda: ringmain("one-worker", 8198), lambda: ringmain("two-workers", 8200, cpus=every, workers="workers: 2")) as (_, *proxies):
+        return compared(kit, o, proxies, {"W1": lambda p: requests(kit, p, "-c", 64, "-t", o.seconds, *WHOLE)})
+
+
+def part_leaving(kit, o):
+    """64 clients of paced streams die at once: how long until the provider has lost all of them."""
+    got = {}
+    with running(kit.provider, lambda: nginx(kit), lambda: haproxy(kit), lambda: ringmain("direct", 8094)) as (_, *proxies):
+        for p in proxies:
+            load = subprocess.Popen(kit.command(p, "-s", "-c", 64, "-n", 64, "--mock", "gap=20000 chunks=3000"), stdout=subprocess.DEVNULL)
+            stage.wait_for(lambda: kit.stats()["active"] == 64, "64 streams")
+            load.kill()
+            load.wait()
+            t = time.monotonic()
+            stage.wait_for(lambda: kit.stats()["active"] == 0, f"{p.name} to close its streams", 30)
+            got[p.name] = {"ms": (time.monotonic() - t) * 1000}
+            told(p.name, got[p.name])
+    return got
+
+
+def part_size(kit, o):
+    """The program stripped, and the resident memory of one that has just started."""
+    with tempfile.TemporaryDirectory() as folder:
+        bare = pathlib.Path(folder) / "ringmain"
+        subprocess.run(["strip", "-o", bare, stage.BINARY], check=True)
+        size = bare.stat().st_size
+    with running(lambda: ringmain("direct", 8094)) as (gateway,):
+        return {"binary_mb": size / 1e6, "idle_mb": gateway.rss() / 1e6}
+
+
+def part_counts(kit, o):
+    """What is exact: instructions, system calls and bytes, as the tests measure and gate them."""
+    run = subprocess.run([ROOT / "build/venv/bin/python", "-m", "pytest", "-q", "-s", "tests/counts"], cwd=ROOT, stdout=subprocess.PIPE, text=True,
+                         env={**os.environ, "RINGMAIN_BINARY": stage.BINARY})
+    lines = [x.strip() for x in run.stdout.splitlines() if re.match(r"  \S.*: ", x)]
+    print("\n".join(lines), flush=True)
+    if run.returncode != 0:
+        print(run.stdout[-2000:])
+    return {"passed": run.returncode == 0, "lines": lines}
+
+
+PARTS = {"kit": part_kit, "connections": part_connections, "unasked": part_unasked, "tls": part_tls, "translation": part_translation,
+         "workers": part_workers, "leaving": part_leaving, "size": part_size, "counts": part_counts}
+
+
+# ---- all of it ----
+
+def machine():
+    cpu = re.search(r"^model name[^:]*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout.strip()
+    return {"cores": os.cpu_count(), "cpu": cpu.group(1) if cpu else "unknown", "kernel": os.uname().release, "commit": commit,
+            "when": time.strftime("%Y-%m-%d %H:%M"), "load_before": os.getloadavg()[0]}
+
+
+def arguments():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    ap.add_argument("kit", nargs="?", default=os.environ.get("RINGMAIN_BENCH_KIT"), help="the folder of the bench kit, writable (RINGMAIN_BENCH_KIT)")
+    ap.add_argument("--quick", action="store_true", help="one short round: shows that it works; its figures are rough")
+    ap.add_argument("--rounds", type=int)
+    ap.add_argument("--seconds", type=float, help="of each run")
+    ap.add_argument("--only", help="parts, with commas; default: all (quick: all but counts, which take minutes)")
+    ap.add_argument("--out", help="the table and the figures go to this name with .md and .json")
+    o = ap.parse_args()
+    o.rounds = o.rounds or (1 if o.quick else 3)
+    o.seconds = o.seconds or (0.6 if o.quick else 4)
+    o.hold = 1 if o.quick else 5
+    o.parts = o.only.split(",") if o.only else [p for p in PARTS if p != "counts" or not o.quick]
+    if not o.kit or set(o.parts) - set(PARTS):
+        ap.error("give the bench kit's folder, and parts among: " + " ".join(PARTS))
+    return o
+
+
+def measure(kit, o):
+    result = {"machine": machine(), "quick": o.quick, "rounds": o.rounds, "seconds": o.seconds, "parts": {}, "failed": {}}
+    for name in o.parts:
+        print(f"\n== {name}: {PARTS[name].__doc__ or 'W1 and W3p by the number of clients'}".split("\n")[0], flush=True)
+        t = time.monotonic()
+        try:
+            result["parts"][name] = PARTS[name](kit, o)
+        except (Refused, subprocess.CalledProcessError, OSError) as e:
+            result["failed"][name] = str(e)
+            print(f"  not measured: {e}", flush=True)
+        print(f"  ({time.monotonic() - t:.0f} s)", flush=True)
+    result["machine"]["load_after"] = os.getloadavg()[0]
+    return result
+
+
+def main():
+    o = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        kit = Kit(o.kit)
+    except Refused as e:
+        sys.exit(f"bench: {e}")
+    result = measure(kit, o)
+    text = table.markdown(result)
+    out = pathlib.Path(o.out) if o.out else WORK / time.strftime("%Y-%m-%d-%H%M")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.with_name(out.name + ".json").write_text(json.dumps(result, indent=1) + "\n")
+    out.with_name(out.name + ".md").write_text(text)
+    print("\n" + text)
+    print(f"written: {out}.json, {out}.md")
+    sys.exit(1 if result["failed"] else 0)
+
+
+if __name__ == "__main__":
+    main()
