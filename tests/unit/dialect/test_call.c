@@ -252,6 +252,47 @@ static void cache_wishes(void **state)
     arena_fini(&a);
 }
 
+#define EPHEMERAL "\"cache_control\":{\"type\":\"ephemeral\"}"
+#define DOC(text) "{\"type\":\"text\",\"text\":\"" text "\"," EPHEMERAL "}"
+#define PART(text) "{\"type\":\"text\",\"text\":\"" text "\"}"
+#define USER(parts) "{\"role\":\"user\",\"content\":[" parts "]}"
+
+/* How much of the prompt stands before the last marker, and by what it is known. */
+static void what_a_cache_could_hold(void **state)
+{
+    (void)state;
+    struct call one = call_of(&messages, TURN1 USER(DOC("abc") "," PART("why")) "]}");
+    struct call two = call_of(&messages, TURN1 USER(DOC("abc") "," PART("how so")) "]}");
+    struct call other = call_of(&messages, TURN1 USER(DOC("abd") "," PART("why")) "]}");
+    assert_int_equal(one.cache_bytes, 4);
+    assert_int_equal(one.head_bytes, 1);
+    assert_true(one.cache_hash != 0 && one.cache_hash == two.cache_hash && one.cache_hash != other.cache_hash);
+    assert_true(one.head_hash != 0 && one.head_hash == other.head_hash && one.talk_hash != two.talk_hash);
+    assert_false(one.has_head_marker);
+    /* The same in an earlier message; a marker before its text; one in a tool's result ends with its own block. */
+    struct call turn3 = call_of(&messages, TURN1 USER(DOC("abc") "," PART("why")) REST "]}");
+    assert_int_equal(turn3.cache_bytes, 4);
+    assert_true(turn3.cache_hash != 0 && turn3.head_hash == one.head_hash);
+    struct call before =
+        call_of(&messages, TURN1 USER("{" EPHEMERAL ",\"type\":\"text\",\"text\":\"abcd\"}," PART("e")) "]}");
+    assert_int_equal(before.cache_bytes, 5);
+    struct call result =
+        call_of(&messages, TURN1 USER("{\"type\":\"tool_result\",\"content\":[" DOC("ab") "," PART("cd") "]}") "]}");
+    assert_int_equal(result.cache_bytes, 3);
+    struct call system = call_of(&messages, "{\"model\":\"m\",\"system\":[" DOC("12345") "],\"messages\":[" ASKED "]}");
+    assert_true(system.has_head_marker && system.cache_bytes == 5 && system.head_bytes == 5);
+    assert_true(system.cache_hash == system.head_hash);
+    struct call whole = call_of(&messages, TURN1 ASKED REST "]," EPHEMERAL "}");
+    assert_true(whole.cache_bytes == whole.prompt_bytes && whole.cache_hash == 0);
+    struct call none = call_of(&messages, "{\"model\":\"m\",\"messages\":[" ASKED REST "]}");
+    assert_true(none.cache_bytes == 0 && none.cache_hash == 0 && none.head_bytes == 0 && none.head_hash == 0);
+    struct call chat1 =
+        call_of(&chat, "{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"sys\"}," ASKED "]}");
+    struct call chat2 = call_of(&chat, "{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"sys\"},"
+                                       "{\"role\":\"user\",\"content\":\"b\"}" REST "]}");
+    assert_true(chat1.head_bytes == 3 && chat1.head_hash != 0 && chat1.head_hash == chat2.head_hash);
+}
+
 static void prefix_is_all_but_the_last_message(void **state)
 {
     (void)state;
@@ -386,6 +427,7 @@ int main(void)
         cmocka_unit_test(prefix_is_all_but_the_last_message),
         cmocka_unit_test(turns_of_a_conversation_are_known_by_their_start),
         cmocka_unit_test(cache_wishes),
+        cmocka_unit_test(what_a_cache_could_hold),
         cmocka_unit_test(the_hash_of_a_prefix_stays),
         cmocka_unit_test(notes_change_no_fact),
         cmocka_unit_test(mangled_bodies),
