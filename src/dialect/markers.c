@@ -16,39 +16,53 @@ static bool may_hold(struct bytes value)
            bytes_find(value, BYTES("\"prompt_cache_breakpoint\"")) != SIZE_MAX;
 }
 
-static bool cut(struct bytes value, unsigned depth, struct buf *out);
+struct cutting {
+    struct buf *out;
+    const char *from; /* copied up to here */
+    const char *kept; /* the end of the last member that stays; NULL = none does so far */
+    bool is_after;    /* a marker was the first member: the comma after it goes too */
+};
 
-static bool cut_member(const struct walk *w, unsigned depth, struct buf *out)
+static void copy(struct cutting *c, const char *to)
 {
-    if (bytes_is(w->name, "content") && depth < NESTED_MAX) {
-        buf_puts(out, "\"content\":");
-        return cut(w->value, depth + 1, out);
-    }
-    const char *from = w->name.p - 1;
-    buf_put(out, (struct bytes){from, (size_t)(w->value.p + w->value.n - from)});
-    return false;
+    buf_put(c->out, bytes_from(c->from, (size_t)(to - c->from)));
+    c->from = to;
+}
+
+/* A marker goes with one comma, and nothing else changes: what stays is as if it had never been marked. */
+static void drop(struct cutting *c, const char *start, const char *end)
+{
+    copy(c, c->kept != NULL ? c->kept : c->is_after ? c->from : start);
+    c->is_after = c->kept == NULL;
+    c->from = end;
 }
 
 static bool cut(struct bytes value, unsigned depth, struct buf *out)
 {
     struct walk w = walk_of(value);
-    bool is_found = false, is_first = true, is_array = value.n > 0 && value.p[0] == '[';
+    struct cutting c = {.out = out, .from = value.p};
+    bool is_found = false, is_array = value.n > 0 && value.p[0] == '[';
     if ((!is_array && !w.is_object) || !may_hold(value)) {
         buf_put(out, value);
         return false;
     }
-    buf_putc(out, is_array ? '[' : '{');
     while (walk_next(&w)) {
+        const char *start = w.is_object ? w.name.p - 1 : w.value.p, *end = w.value.p + w.value.n;
         if (w.is_object && is_marker(w.name)) {
             is_found = true;
+            drop(&c, start, end);
             continue;
         }
-        if (!is_first)
-            buf_putc(out, ',');
-        is_first = false;
-        is_found |= is_array ? cut(w.value, depth, out) : cut_member(&w, depth, out);
+        c.from = c.is_after ? start : c.from;
+        c.is_after = false;
+        if (is_array || (bytes_is(w.name, "content") && depth < NESTED_MAX)) {
+            copy(&c, w.value.p);
+            is_found |= cut(w.value, is_array ? depth : depth + 1, out);
+            c.from = end;
+        }
+        c.kept = end;
     }
-    buf_putc(out, is_array ? ']' : '}');
+    copy(&c, value.p + value.n);
     return is_found;
 }
 

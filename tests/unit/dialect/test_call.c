@@ -228,6 +228,16 @@ static void turns_of_a_conversation_are_known_by_their_start(void **state)
     struct call chat2 =
         call_of(&chat, "{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"s\"}," ASKED REST "]}");
     assert_true(chat1.talk_hash != 0 && chat1.talk_hash == chat2.talk_hash);
+    /* Blanks between members are no matter. */
+    struct call wide =
+        call_of(&messages, TURN1 "{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"a\", "
+                                 "\"cache_control\": {\"type\": \"ephemeral\"}}]}]}");
+    struct call moved = call_of(&messages, TURN1
+                                "{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"a\"}]}" REST "]}");
+    struct call first_of_all =
+        call_of(&messages, TURN1
+                "{\"role\": \"user\", \"content\": [{\"cache_control\": {}, \"type\": \"text\", \"text\": \"a\"}]}]}");
+    assert_true(wide.talk_hash == moved.talk_hash && first_of_all.talk_hash == moved.talk_hash);
     struct call mute = call_of(&chat, "{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"s\"}]}");
     assert_int_equal(mute.talk_hash, 0);
 }
