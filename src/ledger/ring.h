@@ -1,8 +1,9 @@
-/* A byte ring between one producer (a loop) and one consumer (a thread). Records are length-prefixed and wrap at the
- * end of the memory:
+/* A byte ring between one producer (a loop) and one consumer (a thread). Records are length-prefixed and lie one after
+ * the other in blocks, which exist only where something waits:
  *
- *     p: [ ...rest of C | A | B | free ........ | C... ]      head, tail: bytes ever written / released
+ *     blocks: [ none | A, B, half of C | rest of C, D... | none | none ]      head, tail: bytes ever written / released
  *
+ * So its memory is that of the backlog, not of its limit: one that is drained in time lives in two blocks for good.
  * Putting never waits: no room is an answer. The consumer reads with a cursor of its own and releases only what is
  * safely written, so a failed transaction simply reads the same records again. */
 #ifndef RM_LEDGER_RING_H
@@ -12,20 +13,25 @@
 
 #include <stdatomic.h>
 
-/* Three cache lines: what both only read, what the producer writes, what the consumer writes. An array of rings is
- * allocated by lines (mem_zalloc_lines), so that two producers share none either. */
+enum { RING_BLOCK_BYTES = 16 * 1024, RING_SPARES = 32 };
+
+/* Three parts on cache lines of their own: what both only read, what the producer writes, what the consumer writes. An
+ * array of rings is allocated by lines (mem_zalloc_lines), so that two producers share none either. */
 struct ring {
-    _Alignas(64) char *p;
-    size_t cap;        /* bytes, a power of two */
-    uint64_t rows_max; /* records that may wait */
+    _Alignas(64) char **blocks; /* by position, RING_BLOCK_BYTES each; NULL = not in use */
+    size_t cap;                 /* bytes, a power of two */
+    uint64_t rows_max;          /* records that may wait */
     _Alignas(64) _Atomic uint64_t head;
     _Atomic uint64_t rows_in;
     _Atomic uint64_t lost; /* records refused */
+    _Atomic uint32_t spares_out;
     _Alignas(64) _Atomic uint64_t tail;
     _Atomic uint64_t rows_out;
+    _Atomic uint32_t spares_in;
+    char *spares[RING_SPARES]; /* blocks on their way back to the producer: a ring of their own */
 };
 
-/* bytes is rounded up to a power of two, at least 64 KiB. */
+/* bytes is rounded up to a power of two, at least 64 KiB; records and their prefixes may take one block less. */
 void ring_init(struct ring *r, size_t bytes, uint64_t rows_max);
 void ring_fini(struct ring *r);
 /* Producer. False = no room: counted in `lost`. */

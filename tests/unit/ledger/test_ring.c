@@ -1,5 +1,6 @@
 #include "unit.h"
 
+#include "base/mem.h"
 #include "base/rng.h"
 #include "ledger/names.h"
 #include "ledger/ring.h"
@@ -84,6 +85,73 @@ static void two_threads(void **state)
     ring_fini(&r);
 }
 
+static size_t n_blocks(const struct ring *r)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < r->cap / RING_BLOCK_BYTES; i++)
+        n += r->blocks[i] != NULL;
+    return n;
+}
+
+/* What is drained in time lives in two blocks, however much passes through; a backlog is given back when it is over. */
+static void memory_follows_the_backlog(void **state)
+{
+    static const char record[500];
+    struct ring r;
+    struct buf scratch = {0};
+    struct bytes out;
+    uint64_t cursor = 0;
+    ring_init(&r, 4 << 20, 1000000);
+    assert_int_equal(n_blocks(&r), 0);
+    for (int i = 0; i < 30000; i++) { /* more than three laps */
+        assert_true(ring_put(&r, bytes_from(record, sizeof record)));
+        assert_true(ring_read(&r, &cursor, &scratch, &out));
+        assert_int_equal(out.n, sizeof record);
+        ring_release(&r, cursor, 1);
+        assert_true(n_blocks(&r) + (r.spares_in - r.spares_out) <= 2);
+    }
+    uint64_t n = 0;
+    while (ring_put(&r, bytes_from(record, sizeof record)))
+        n++;
+    assert_true(n * 504 > r.cap - RING_BLOCK_BYTES - 504); /* all of it can be had */
+    assert_int_equal(n_blocks(&r), r.cap / RING_BLOCK_BYTES);
+    for (uint64_t i = 0; i < n; i++)
+        assert_true(ring_read(&r, &cursor, &scratch, &out));
+    assert_false(ring_read(&r, &cursor, &scratch, &out));
+    ring_release(&r, cursor, n);
+    assert_true(n_blocks(&r) <= 1);
+    assert_int_equal(r.spares_in - r.spares_out, RING_SPARES);
+    buf_fini(&scratch);
+    ring_fini(&r);
+}
+
+/* One that is as long as several blocks, at every place of a block's end. */
+static void long_records_cross_blocks(void **state)
+{
+    enum { LONG = 3 * RING_BLOCK_BYTES };
+    struct ring r;
+    struct buf scratch = {0};
+    struct bytes out;
+    uint64_t cursor = 0;
+    char *text = mem_alloc(LONG);
+    ring_init(&r, 256 * 1024, 1000);
+    for (size_t n = LONG - 40; n < LONG; n++) {
+        memset(text, (int)(n % 251), n);
+        text[n - 1] = 'e';
+        assert_true(ring_put(&r, bytes_from(text, n)));
+        assert_true(ring_put(&r, bytes_from(text, n % 7)));
+        assert_true(ring_read(&r, &cursor, &scratch, &out));
+        assert_int_equal(out.n, n);
+        assert_memory_equal(out.p, text, n);
+        assert_true(ring_read(&r, &cursor, &scratch, &out));
+        assert_int_equal(out.n, n % 7);
+        ring_release(&r, cursor, 2);
+    }
+    mem_free(text);
+    buf_fini(&scratch);
+    ring_fini(&r);
+}
+
 static void names_are_bounded(void **state)
 {
     struct names *t = names_new();
@@ -102,8 +170,8 @@ static void names_are_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses_what_does_not_fit),
-        cmocka_unit_test(two_threads),
+        cmocka_unit_test(refuses_what_does_not_fit),  cmocka_unit_test(two_threads),
+        cmocka_unit_test(memory_follows_the_backlog), cmocka_unit_test(long_records_cross_blocks),
         cmocka_unit_test(names_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
