@@ -183,6 +183,8 @@ static enum io read_end(struct tls *t)
     int e = SSL_get_error(t->ssl, 0);
     if (e == SSL_ERROR_WANT_READ || e == SSL_ERROR_WANT_WRITE) {
         t->read_waits_write = e == SSL_ERROR_WANT_WRITE;
+        if (tls_context_frees_buffers(t->context))
+            (void)SSL_free_buffers(t->ssl); /* a silent connection holds none */
         return IO_AGAIN;
     }
     if (e == SSL_ERROR_ZERO_RETURN) {

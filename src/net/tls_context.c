@@ -24,6 +24,7 @@ struct tls_context {
     SSL_CTX *ctx;
     BIO_METHOD *bio;
     _Atomic int n_refs;
+    bool frees_buffers;
     pthread_mutex_t lock;
     unsigned next_place; /* whose turn it is when the table is full */
     struct kept_session sessions[SESSIONS_MAX];
@@ -114,6 +115,18 @@ static bool load_store(SSL_CTX *ctx, const char *ca_file)
     return ca_file == NULL ? SSL_CTX_set_default_verify_paths(ctx) == 1 : SSL_CTX_load_verify_file(ctx, ca_file) == 1;
 }
 
+static bool has_safe_free_buffers(unsigned long version)
+{
+    static const unsigned long first_good_patch[] = {14, 6, 2, 1}; /* of 3.0, 3.1, 3.2, 3.3 */
+    unsigned long major = version >> 28, minor = version >> 20 & 0xff, patch = version >> 4 & 0xff;
+    return major > 3 || (major == 3 && (minor >= RM_COUNTOF(first_good_patch) || patch >= first_good_patch[minor]));
+}
+
+bool tls_context_frees_buffers(const struct tls_context *c)
+{
+    return c->frees_buffers;
+}
+
 enum err tls_context_new(const char *ca_file, struct tls_context **out, const char **message)
 {
     struct tls_context *c = mem_zalloc(sizeof *c);
@@ -121,6 +134,7 @@ enum err tls_context_new(const char *ca_file, struct tls_context **out, const ch
     pthread_mutex_init(&c->lock, NULL);
     atomic_init(&c->n_refs, 1);
     ERR_clear_error();
+    c->frees_buffers = has_safe_free_buffers(OpenSSL_version_num());
     c->ctx = SSL_CTX_new(TLS_client_method());
     c->bio = tls_bio_new();
     if (c->ctx == NULL || c->bio == NULL || !set_up(c->ctx, c)) {

@@ -12,6 +12,10 @@ enum { TLS_NAME_BYTES = 256 };
  * the key under which new sessions are kept). *bio belongs to it and still needs its stream. NULL when the name cannot
  * be verified (too long). */
 SSL *tls_context_ssl(struct tls_context *c, const char *name, BIO **bio);
+/* A read buffer of 16 KB stays with a connection that waits, whatever SSL_MODE_RELEASE_BUFFERS says; SSL_free_buffers
+ * lets it go. Only where that heeds a record whose header alone has come: from 3.0.14, 3.1.6, 3.2.2, 3.3.1 on
+ * (OpenSSL's advisory for CVE-2024-4741). */
+bool tls_context_frees_buffers(const struct tls_context *c);
 /* How OpenSSL reads and writes our streams; one per context. */
 BIO_METHOD *tls_bio_new(void);
 

@@ -10,6 +10,8 @@ import re
 import select
 import signal
 import socket
+import ssl
+import subprocess
 import sys
 import threading
 import time
@@ -155,18 +157,30 @@ def process_state(pid):
 
 # ---------------------------------------------------------------- streams that the test drives
 
+def certificate(folder):
+    """A certificate for 127.0.0.1, which is its own authority: (path, what a TLS server is made of)."""
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=counts", "-addext",
+                    "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"], cwd=folder, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    return folder / "cert.pem", context
+
+
 class Stepper:
     """A provider whose streams are driven from the test, so that each chunk is one read and one write of the gateway
     whatever the machine does."""
 
-    def __init__(self):
+    def __init__(self, tls=None):
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
         self.port = self.listener.getsockname()[1]
+        self.tls = tls
 
     def accept(self):
         """The next connection, its request read."""
         c, _ = self.listener.accept()
         c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self.tls is not None:
+            c = self.tls.wrap_socket(c, server_side=True)
         got = b""
         while b"\r\n\r\n" not in got:
             got += c.recv(65536)

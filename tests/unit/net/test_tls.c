@@ -7,6 +7,8 @@
 #include "net/dial.h"
 #include "net/tls.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -306,6 +308,68 @@ static void much_both_ways(void **state)
     tls_context_unref(tls);
 }
 
+/* What the server's end has to say goes out a byte at a time, and the loop turns after each. */
+static void drip(SSL *ssl, int fd)
+{
+    char byte;
+    while (BIO_read(SSL_get_wbio(ssl), &byte, 1) == 1) {
+        assert_int_equal(send(fd, &byte, 1, 0), 1);
+        loop_turn(l, 20000);
+    }
+}
+
+static void take(SSL *ssl, int fd)
+{
+    char buf[4096];
+    ssize_t n = recv(fd, buf, sizeof buf, MSG_DONTWAIT);
+    if (n > 0)
+        BIO_write(SSL_get_rbio(ssl), buf, (int)n);
+}
+
+static SSL *server_end(SSL_CTX *ctx)
+{
+    SSL *ssl = SSL_new(ctx);
+    SSL_set_bio(ssl, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
+    SSL_set_accept_state(ssl);
+    return ssl;
+}
+
+/* Between any two bytes of a record the connection is one that waits, and lets its buffer go if it may. */
+static void records_come_in_single_bytes(void **state)
+{
+    static const char text[] = "a record of its own";
+    struct tls_context *tls = context_for(&known);
+    struct client c = {.is_done = false};
+    SSL_CTX *ctx = authority_server(&known, "IP:127.0.0.1");
+    SSL *ssl = server_end(ctx);
+    uint16_t port;
+    int listener = listen_somewhere(&port), one = 1;
+    size_t n;
+    dial_start(l, resolver, tls, "127.0.0.1", port, on_dialled, &c);
+    int fd = accept_one(l, listener);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    for (int i = 0; i < TURNS_MAX && !(c.is_done && SSL_is_init_finished(ssl)); i++) {
+        loop_turn(l, 1000);
+        take(ssl, fd);
+        SSL_do_handshake(ssl);
+        drip(ssl, fd);
+    }
+    assert_non_null(c.result.stream);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(SSL_write_ex(ssl, text, sizeof text, &n), 1);
+        drip(ssl, fd);
+    }
+    TURN_UNTIL(l, c.end.in.n >= 20 * sizeof text);
+    for (int i = 0; i < 20; i++)
+        assert_memory_equal(c.end.in.p + i * sizeof text, text, sizeof text);
+    end_close(&c.end, false);
+    SSL_free(ssl);
+    SSL_CTX_free(ctx);
+    tls_context_unref(tls);
+    close(fd);
+    close(listener);
+}
+
 static void cancel_in_the_handshake(void **state)
 {
     struct tls_context *tls = context_for(&known);
@@ -402,6 +466,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(truncation_is_an_error, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(sessions_are_resumed, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(much_both_ways, open_loop, close_loop),
+        cmocka_unit_test_setup_teardown(records_come_in_single_bytes, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(cancel_in_the_handshake, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(bad_ca_file, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(impossible_name, open_loop, close_loop),
