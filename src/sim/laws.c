@@ -441,7 +441,8 @@ static void judge_cancel(struct world *w, struct guest *g, const struct relay_ev
                 (ev->kind == RELAY_ENDED && ev->n == a->n && l->is_resuming),
             "an attempt was cancelled for no reason");
     if (l->has_failure && ev->kind != RELAY_CLIENT_GONE && ev->kind != RELAY_DRAIN) {
-        if (l->failure.class == FAILURE_CONTEXT && !is_shown(l)) {
+        /* An end that meets nothing, while a broken answer is gone on with, has no failure of its own. */
+        if (ev->kind != RELAY_ENDED && l->failure.class == FAILURE_CONTEXT && !is_shown(l)) {
             l->context_failed = g->chain[l->side.place];
             l->is_larger_known = !l->is_later && !l->is_of_hedge;
         }
