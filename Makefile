@@ -30,6 +30,8 @@ $(BUILD)/debug/build.ninja:
 	CC=gcc meson setup $(BUILD)/debug $(SAN) >/dev/null
 $(BUILD)/release/build.ninja:
 	CC=gcc meson setup $(BUILD)/release --buildtype=release -Db_lto=true -Dtests=false >/dev/null
+$(BUILD)/flame/build.ninja:
+	CC=gcc meson setup $(BUILD)/flame --buildtype=release -Db_lto=true -Dtests=false -Dc_args=-g >/dev/null
 $(BUILD)/clang/build.ninja:
 	CC=clang meson setup $(BUILD)/clang -Dscan=scalar >/dev/null
 $(BUILD)/tsan/build.ninja:
@@ -102,8 +104,10 @@ fuzz: $(BUILD)/fuzz/build.ninja
 bench: release
 	python3 bench/compare.py $(or $(KIT),$(RINGMAIN_BENCH_KIT)) $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
 
-flame: release
-	python3 bench/flame.py $(or $(KIT),$(RINGMAIN_BENCH_KIT))
+# The release build with the lines' places in it: the same instructions, told apart by where they were written.
+flame: $(BUILD)/flame/build.ninja
+	ninja -C $(BUILD)/flame ringmain
+	RINGMAIN_BINARY=$(CURDIR)/$(BUILD)/flame/ringmain python3 bench/flame.py $(or $(KIT),$(RINGMAIN_BENCH_KIT))
 
 # MINUTES: how long (2).
 soak: release

@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""Where the cycles of W1, W2 and W3p are: user instructions by room of src/ (callgrind, exact), and the share of user and system time of
-the loop's thread and of the others (the kernel's own account). See README.md.
+"""Where the cycles of W1, W2 and W3p are: user instructions by room of src/ (callgrind, exact), user and system time of the loop's thread and of
+the others by the clock's ticks, and where in the kernel, by perf's clock where that is allowed. See README.md.
 
-    bench/flame.py KIT [--seconds 4] [--top 12] [--out FILE]
+    bench/flame.py KIT [--seconds 4] [--top 12] [--work W1,W2,W3p] [--out FILE]
 
 Instructions are those of one more request (or chunk): the difference of two lives of different length, so that start and stop cancel out.
-Needs valgrind. The binary is RINGMAIN_BINARY or the release build, which keeps its symbols; with -Dc_args=-g functions that were inlined
-are counted where they were written. What the linker has merged into another function counts for the room of that one."""
+Needs valgrind. The binary is RINGMAIN_BINARY, else the release build; one that was built with -Dc_args=-g, as `make flame` does, runs the
+same instructions and says of each where it was written, so that what was inlined counts for its own room. Without that it counts for
+the function that it was merged into, and a static whose name stands in several rooms is `other`."""
 import argparse
 import collections
+import contextlib
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -133,13 +136,14 @@ def grown(kit, work, rooms):
 
 
 def times_of(kit, work, seconds):
-    """Microseconds of user and system time a unit at the workload's own load: of the loop's thread, and of the others."""
+    """Microseconds of user and system time a unit at the workload's own load, of the loop's thread and of the others; perf's samples."""
     arguments = {"W1": WHOLE, "W2": LARGE, "W3p": ("-s", "--chunks", 200, "--mock", "gap=2000")}[work]
     gateway = ringmain("flame", 8202)
     try:
         kit.load(gateway, "-c", 64, "-t", 0.5, *arguments)
         before = thread_ticks(gateway.proc.pid)
-        r = kit.load(gateway, "-c", 64, "-t", seconds, *arguments)
+        with sampling(gateway.proc.pid) as samples:
+            r = kit.load(gateway, "-c", 64, "-t", seconds, *arguments)
         after = thread_ticks(gateway.proc.pid)
     finally:
         gateway.stop()
@@ -147,7 +151,32 @@ def times_of(kit, work, seconds):
     spent = {t: tuple(b - a for a, b in zip(before.get(t, (0, 0)), after[t])) for t in after}
     loop = max(spent, key=lambda t: sum(spent[t]))
     each = lambda threads: tuple(sum(spent[t][i] for t in threads) * 1e6 / os.sysconf("SC_CLK_TCK") / units for i in (0, 1))
-    return each([loop]), each([t for t in spent if t != loop])
+    return {"loop_time": each([loop]), "other_time": each([t for t in spent if t != loop]), "samples": samples}
+
+
+@contextlib.contextmanager
+def sampling(pid):
+    """{(object, symbol): share} by perf's clock, filled at the end; empty where perf is not to be had or not allowed."""
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        out = f"{folder}/perf.data"
+        try:
+            perf = subprocess.Popen(["perf", "record", "-q", "-F", "1000", "-e", "cpu-clock", "-p", str(pid), "-o", out], stdout=subprocess.DEVNULL,
+                                    stderr=subprocess.DEVNULL)
+        except FileNotFoundError:
+            perf = None
+        try:
+            yield found
+        finally:
+            if perf:
+                perf.send_signal(signal.SIGINT)
+                perf.wait(60)
+        told = subprocess.run(["perf", "report", "-i", out, "--stdio", "--sort", "dso,sym", "-t", ";"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              text=True).stdout if perf else ""
+        for line in told.splitlines():
+            cells = [c.strip() for c in line.split(";")]
+            if len(cells) == 3 and re.fullmatch(r"[\d.]+%?", cells[0]):
+                found[cells[1], re.sub(r"^\[.\] ", "", cells[2])] = float(cells[0].rstrip("%")) / 100
 
 
 def thread_ticks(pid):
@@ -184,10 +213,23 @@ def tables(profiles, top):
         yield f"| {label} | " + " | ".join(f"{profiles[w][key][i]:.2f}" for w in names) + " |"
     share = lambda w: sum(profiles[w][k][1] for k in ("loop_time", "other_time")) / max(sum(sum(profiles[w][k]) for k in ("loop_time", "other_time")), 1e-9)
     yield "| kernel's share | " + " | ".join(f"{share(w):.0%}" for w in names) + " |"
+    yield from sampled(profiles, top)
     for w in names:
         yield from ["", f"{w}, the loop's functions:", "", "| function | room | instructions | share |", "| --- | --- | --- | --- |"]
         for (room, function), v in profiles[w]["loop"].most_common(top):
             yield f"| `{function}` | `{room}` | {v:,.0f} | {v / total[w]:.0%} |"
+
+
+def sampled(profiles, top):
+    """What perf's samples say of all threads: the kernel's part, and where in it."""
+    taken = {w: p["samples"] for w, p in profiles.items() if p["samples"]}
+    if not taken:
+        return
+    kernel = {w: {f: v for (place, f), v in s.items() if "kernel" in place} for w, s in taken.items()}
+    yield from ["", "Samples of perf's clock, all threads:", "", "| | " + " | ".join(taken) + " |", "| --- " * (len(taken) + 1) + "|"]
+    yield "| **kernel** | " + " | ".join(f"**{sum(kernel[w].values()):.0%}**" for w in taken) + " |"
+    for f in sorted({f for k in kernel.values() for f in k}, key=lambda f: -max(k.get(f, 0) for k in kernel.values()))[:top]:
+        yield f"| `{f}` | " + " | ".join(f"{kernel[w].get(f, 0):.1%}" for w in taken) + " |"
 
 
 def main():
@@ -206,8 +248,7 @@ def main():
         try:
             for w in o.work.split(","):
                 loop, others = grown(kit, w, rooms)
-                loop_time, other_time = times_of(kit, w, o.seconds)
-                profiles[w] = {"loop": loop, "others": others, "loop_time": loop_time, "other_time": other_time}
+                profiles[w] = {"loop": loop, "others": others, **times_of(kit, w, o.seconds)}
                 print(f"{w}: measured", file=sys.stderr, flush=True)
         finally:
             provider.stop()
