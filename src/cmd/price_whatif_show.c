@@ -11,6 +11,7 @@
 #include <string.h>
 
 enum { COL_NAME = 26, COL = 16, FEW = 30, PLACES_USD = 4 };
+enum { THOUSANDS_FROM = 1000000 };
 enum { PPM_OFF = 5000, P99_OFF_PERCENT = 15, USD_OFF_PERCENT = 3 };
 
 static const char *const assumptions[] = {
@@ -157,8 +158,9 @@ static void put_value(struct buf *b, enum row_kind kind, int64_t v, bool sign)
         show_fixed(b, (v >= 0 ? v + 500 : v - 500) / 1000, 0, sign);
         buf_puts(b, " ms");
     } else if (kind == ROW_TOKENS) {
-        show_fixed(b, v, 0, sign);
-        buf_puts(b, " tokens");
+        bool is_large = v >= THOUSANDS_FROM;
+        show_fixed(b, is_large ? (v + 500) / 1000 : v, 0, sign);
+        buf_puts(b, is_large ? " k tokens" : " tokens");
     } else if (kind == ROW_EACH) {
         show_fixed(b, v, 4, sign);
     } else if (sign) {

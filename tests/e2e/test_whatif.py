@@ -13,6 +13,7 @@ from harness import BINARY, SLOW, Reply, events, good, provider_conf, stream
 PRICES = {"m-a": {"input": "2", "output": "10"}, "m-b": {"input": "4", "output": "20"}}
 N = 15  # every third is not answered by A
 HANGS = N // 3
+BUDGET = min(2000, int(200 * SLOW))  # ms: a busy machine's good answers are not to be cut
 
 
 def run(g, *args, code=0, cwd=None):
@@ -32,7 +33,7 @@ def past(world):
     def a(req):
         n[0] += 1
         return Reply(end="hang") if n[0] % 3 == 0 else stream(0.02, *events("openai", ["Hello", " from", " A."], model="m-a"))
-    g, _ = world.chain(a, good("openai"), config={"prices": PRICES}, route={"ttft_budget_ms": 600, "retries": 0, "breaker": "off"})
+    g, _ = world.chain(a, good("openai"), config={"prices": PRICES}, route={"ttft_budget_ms": BUDGET, "retries": 0, "breaker": "off"})
     for i in range(N):
         r = g.chat(stream=i % 2 == 0)
         assert r.status == 200
@@ -44,7 +45,7 @@ def test_the_present_policy_comes_out_as_recorded(past):
     w = ask(past)
     r, p = w["recorded"], w["replayed"]
     assert r["requests"] == r["answered"] == N and r["attempts"] == N + HANGS and r["answered_later"] == HANGS
-    assert r["ttft_p50_us"] < 600_000 <= r["ttft_p99_us"] and r["cost_nusd"] > r["waste_nusd"] > 0
+    assert r["ttft_p50_us"] < BUDGET * 1000 <= r["ttft_p99_us"] and r["cost_nusd"] > r["waste_nusd"] > 0
     assert w["what_if"] is None and w["on_record"] == N and w["one_in"] == 1
     # Everything is on record, so nothing is drawn: the engine decides again what it decided.
     assert p["draws"] == {"recorded": N + HANGS, "drawn": 0, "beyond": 0, "guessed": 0, "unknown": 0}
@@ -57,12 +58,13 @@ def test_the_present_policy_comes_out_as_recorded(past):
 
 
 def test_another_budget_and_another_order(past):
-    w = ask(past, "--set", "route.ttft_budget_ms=300")
+    half = BUDGET // 2
+    w = ask(past, "--set", f"route.ttft_budget_ms={half}")
     saved = w["replayed"]["ttft_p99_us"] - w["what_if"]["ttft_p99_us"]
-    assert 250_000 <= saved <= 350_000 and w["set"] == ["route.ttft_budget_ms=300"]
+    assert abs(saved - half * 1000) <= 50_000 and w["set"] == [f"route.ttft_budget_ms={half}"]
     w = ask(past, "--set", "order=b,a")
     f = w["what_if"]
-    assert f["attempts"] == N and f["answered_later"] == 0 and f["waste_nusd"] == 0 and f["ttft_p99_us"] < 600_000
+    assert f["attempts"] == N and f["answered_later"] == 0 and f["waste_nusd"] == 0 and f["ttft_p99_us"] < BUDGET * 1000
     assert f["draws"]["recorded"] == HANGS and f["draws"]["drawn"] == N - HANGS
     assert any(f"only {HANGS} attempts of b/m-b" in x for x in w["warnings"])
     w = ask(past, "--set", "order=a", "--set", "deadline_ms=2000")  # nobody follows: what hung fails
@@ -187,7 +189,8 @@ def outage(world, cache):
                 talk.append({"role": "user", "content": [{"type": "text", "text": f"Talk {k}, turn {turn}. " + "More of it. " * 60, **MARK}]})
                 r = g.call("/v1/messages", {"model": "r", "max_tokens": 100, "stream": True, "messages": talk,
                                             "system": [{"type": "text", "text": "A long prefix. " * 400, **MARK}]})
-                assert r.status == 200 and r.headers["x-ringmain-provider"] == ("b" if turn in AWAY else "a"), r.body
+                stays = turn >= AWAY.stop and cache.get("return") == "by_value"
+                assert r.status == 200 and r.headers["x-ringmain-provider"] == ("b" if turn in AWAY or stays else "a"), r.body
                 del talk[-1]["content"][0]["cache_control"]  # it moves on
                 talk.append({"role": "assistant", "content": r.text()})
         g.row(r)
@@ -221,10 +224,12 @@ def test_another_cache_rule_costs_what_it_would_have(world):
         near(w["what_if"]["cache_read_tokens"], truth[rule]["cache_read_tokens"], 0.05)
 
 
-def test_going_back_by_value_is_tried(world):
+def test_going_back_by_value_costs_what_it_would_have(world):
     w = ask(outage(world, {"standby": "always"}), "--set", "cache.return=by_value")
+    truth = ask(outage(world, {"standby": "always", "return": "by_value"}))["recorded"]
+    assert truth["cost_nusd"] < 0.9 * w["recorded"]["cost_nusd"]  # B is cheaper, and warm
     assert w["what_if"]["answered"] == TALKS * TURNS and w["what_if"]["draws"]["drawn"] > 0
-    assert w["what_if"]["cost_nusd"] < w["replayed"]["cost_nusd"]  # B is cheaper, and warm
+    near(w["what_if"]["cost_nusd"], truth["cost_nusd"], 0.03)
 
 
 def test_rows_of_an_older_version_are_counted(quiet):

@@ -529,6 +529,7 @@ static void test_nonsense_is_played_to_its_end(void **state)
     struct rng rng = {99};
 #define ODD() odd[rng_below(&rng, RM_COUNTOF(odd))]
     static const char *const names[] = {"alpha", "beta", "gamma", "", NULL};
+    static const char *const routings[] = {NULL, "", "order: gamma, alpha", "order:", "fallback: off; ttft: 0", ";"};
     struct past *past = past_new(500, 2);
     for (size_t i = 0; i < 3000; i++) {
         struct attempt_record a[4];
@@ -543,6 +544,7 @@ static void test_nonsense_is_played_to_its_end(void **state)
             a[k].tokens = (struct usage){ODD(), ODD(), ODD(), ODD(), ODD(), ODD()};
             a[k].tokens_from = (enum tokens_from)rng_below(&rng, 3);
             a[k].is_started = rng_below(&rng, 4) != 0;
+            a[k].cache_mark = (enum cache_mark)rng_below(&rng, 3);
         }
         struct request_record rec = record(i, (enum outcome)rng_below(&rng, OUTCOME_N), a, n);
         rec.started_wall_ms = rng_below(&rng, 20) == 0 ? ODD() : rec.started_wall_ms;
@@ -552,6 +554,16 @@ static void test_nonsense_is_played_to_its_end(void **state)
         rec.cost_nusd = ODD();
         rec.waste_nusd = ODD();
         rec.dialect = rng_below(&rng, 2) ? NULL : "openai";
+        rec.prompt = (struct prompt_record){.is_known = rng_below(&rng, 2) != 0,
+                                            .talk_hash = rng_below(&rng, 8),
+                                            .head_hash = rng_below(&rng, 3),
+                                            .cache_hash = rng_below(&rng, 5),
+                                            .head_bytes = ODD(),
+                                            .cache_bytes = ODD(),
+                                            .cache_ttl_s = ODD(),
+                                            .affinity_key = rng_next(&rng),
+                                            .needs = (unsigned)rng_next(&rng),
+                                            .routing = routings[rng_below(&rng, RM_COUNTOF(routings))]};
         past_add(past, &rec);
     }
     past_seal(past);
@@ -559,6 +571,10 @@ static void test_nonsense_is_played_to_its_end(void **state)
     set_up(&s, 500);
     s.route.n_links = 3;
     s.route.resume = true;
+    s.route.client_routing = CLIENT_ORDER | CLIENT_FALLBACK;
+    s.route.cache = (struct cache_conf){.standby = STANDBY_ALWAYS, .goes_back = RETURN_BY_VALUE, .affinity = 1};
+    s.providers[1].dialect = "anthropic";
+    s.links[1].equals = s.links[2].equals = 1;
     s.route.hedge =
         (struct hedge_conf){.is_on = true, .after_ms = 200, .max_extra_permyriad = 10000, .max_per_minute = 1000};
     struct replay_figures recorded;

@@ -79,6 +79,7 @@ static struct attempt_record attempt(uint16_t n, const char *provider, enum outc
 
 struct ledger {
     int64_t ttl_s, prompt_bytes, cache_bytes;
+    unsigned needs;
     bool is_old; /* nothing is known of its prompts */
 };
 
@@ -97,6 +98,7 @@ static void add(struct past *past, const struct ledger *l, size_t i, const struc
                                    .talk_hash = t->talk != 0 ? t->talk : 7,
                                    .cache_bytes = l->cache_bytes,
                                    .cache_ttl_s = l->ttl_s,
+                                   .needs = l->needs,
                                    .routing = t->routing};
     struct request_record rec = {.id = i + 1,
                                  .started_wall_ms = WALL_MS + t->at_ms,
@@ -233,6 +235,42 @@ static void test_the_recorded_policy_costs_what_it_did(void **state)
     past_free(past);
 }
 
+/* Where providers held four fifths of what was marked, so will another: 12,000 of 15,000. */
+static void test_sizes_are_learned_from_what_was_reported(void **state)
+{
+    (void)state;
+    struct setup s;
+    struct turn turns[4];
+    set_up(&s, "anthropic");
+    list_outage(turns, 4, CACHE_WITHHELD);
+    turns[0].mark = CACHE_ASKED;
+    turns[0].talk = 101;
+    turns[0].tokens = (struct usage){5000, 0, 12000, 0, OUTPUT, 0};
+    struct past *past = past_of(&marked, turns, 4);
+    /* 12,000 x $2.5 + 5,000 x $2 + $0.005 = $0.045 for each conversation; then 12,000 x $0.2 + $0.015 = $0.0174. */
+    assert_int_equal(bill(past, &s, STANDBY_ALWAYS), 2 * 45 * MILLI + 2 * 17400000);
+    past_free(past);
+}
+
+/* Alpha takes no tools under the policy that is tried, and is passed over for what needs some. */
+static void test_needs_are_on_record(void **state)
+{
+    (void)state;
+    struct setup s;
+    struct turn turns[4];
+    struct ledger tools = {.prompt_bytes = 4 * PROMPT, .needs = NEED_TOOLS};
+    set_up(&s, "anthropic");
+    for (size_t i = 0; i < 4; i++)
+        turns[i] = (struct turn){.at_ms = (int64_t)i * S, .tokens = cold, .by = i == 0 ? "beta" : "alpha"};
+    struct past *past = past_of(&tools, turns, 4);
+    assert_int_equal(played(past, &s).cost_nusd, 4 * 58500000); /* 17,000 x $3 + 500 x $15 */
+    s.links[0].supports.tools = NO;
+    struct replay_figures f = played(past, &s);
+    assert_int_equal(f.cost_nusd, 4 * 39 * MILLI);
+    assert_int_equal(f.n_attempts, 4);
+    past_free(past);
+}
+
 static void test_old_rows_stay_as_they_were(void **state)
 {
     (void)state;
@@ -308,9 +346,14 @@ static void test_affinity_by_hand(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_two_policies_by_hand),       cmocka_unit_test(test_expected_value_is_one_of_these),
-        cmocka_unit_test(test_a_cache_ends_with_its_time), cmocka_unit_test(test_the_recorded_policy_costs_what_it_did),
-        cmocka_unit_test(test_old_rows_stay_as_they_were), cmocka_unit_test(test_going_back_by_hand),
+        cmocka_unit_test(test_two_policies_by_hand),
+        cmocka_unit_test(test_expected_value_is_one_of_these),
+        cmocka_unit_test(test_a_cache_ends_with_its_time),
+        cmocka_unit_test(test_the_recorded_policy_costs_what_it_did),
+        cmocka_unit_test(test_sizes_are_learned_from_what_was_reported),
+        cmocka_unit_test(test_needs_are_on_record),
+        cmocka_unit_test(test_old_rows_stay_as_they_were),
+        cmocka_unit_test(test_going_back_by_hand),
         cmocka_unit_test(test_affinity_by_hand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
