@@ -3,7 +3,7 @@ BUILD ?= build
 CC ?= gcc
 SAN = -Db_sanitize=address,undefined -Db_lundef=false
 
-.PHONY: help all release check e2e report sim asan tsan clang fuzz cover bench flame soak size fmt format rooms lint docs clean
+.PHONY: help all release check e2e report sim asan tsan clang fuzz lines cover bench flame soak size fmt format rooms lint docs clean
 
 all: $(BUILD)/debug/build.ninja
 	ninja -C $(BUILD)/debug ringmain
@@ -16,6 +16,7 @@ help:
 	@echo "make report     the page of 'ringmain bench --html' in a headless Chromium (pytest)"
 	@echo "make sim SEED=7 one seed of the engine's simulator, with its story"
 	@echo "make tsan       ThreadSanitizer: simulator and an end-to-end smoke test"
+	@echo "make lines      cache lines that two loops share, and locks, on a request's path (none)"
 	@echo "make clang      build and unit tests with clang, bodies scanned byte by byte (-Dscan=scalar)"
 	@echo "make fuzz T=sse one fuzz target for a minute (json_scan json_block sse head body decode call config price; SECONDS=600)"
 	@echo "make size       the longest functions and files"
@@ -36,6 +37,8 @@ $(BUILD)/clang/build.ninja:
 	CC=clang meson setup $(BUILD)/clang -Dscan=scalar >/dev/null
 $(BUILD)/tsan/build.ninja:
 	CC=gcc meson setup $(BUILD)/tsan -Db_sanitize=thread -Db_lundef=false >/dev/null
+$(BUILD)/lines/build.ninja:
+	CC=gcc meson setup $(BUILD)/lines -Dlines=true -Dtests=false >/dev/null
 $(BUILD)/fuzz/build.ninja:
 	CC=clang meson setup $(BUILD)/fuzz -Dfuzz=true -Dtests=true -Db_sanitize=address,undefined -Db_lundef=false >/dev/null
 
@@ -93,6 +96,10 @@ tsan: $(BUILD)/tsan/build.ninja
 	ninja -C $(BUILD)/tsan
 	meson test -C $(BUILD)/tsan --suite sim --print-errorlogs
 
+lines: $(BUILD)/lines/build.ninja
+	ninja -C $(BUILD)/lines ringmain
+	RINGMAIN_BINARY=$(BUILD)/lines/ringmain $(BUILD)/venv/bin/pytest tests/lines -q
+
 # What is found goes to build/fuzz; an input worth keeping is copied to tests/fuzz/corpus by hand, where it is a plain test.
 fuzz: $(BUILD)/fuzz/build.ninja
 	ninja -C $(BUILD)/fuzz tests/fuzz/fuzz_$(T)
@@ -114,4 +121,4 @@ soak: release
 	$(BUILD)/venv/bin/python tests/soak/soak.py --minutes $(or $(MINUTES),2)
 
 clean:
-	rm -rf $(BUILD)/debug $(BUILD)/release $(BUILD)/clang $(BUILD)/tsan $(BUILD)/fuzz
+	rm -rf $(BUILD)/debug $(BUILD)/release $(BUILD)/clang $(BUILD)/tsan $(BUILD)/lines $(BUILD)/fuzz

@@ -13,7 +13,8 @@ void *mem_alloc(size_t n);
 /* The same, zeroed. */
 void *mem_zalloc(size_t n);
 /* Zeroed, at the start of a cache line (64 bytes) and rounded up to whole lines: for what one thread writes and others
- * read. Release with mem_free. */
+ * read, and for what is made once per core by one thread, so that no two cores' stand on one line. Release with
+ * mem_free. */
 void *mem_zalloc_lines(size_t n);
 /* Grows or shrinks; p may be NULL. Never NULL. */
 void *mem_realloc(void *p, size_t n);

@@ -230,7 +230,7 @@ struct front *front_new(struct loop *l, const struct server_limits *limits, cons
                                                   .on_refused = on_refused,
                                                   .on_gone = on_gone,
                                                   .on_writable = on_writable};
-    struct front *f = mem_zalloc(sizeof *f);
+    struct front *f = mem_zalloc_lines(sizeof *f);
     f->loop = l;
     f->handler = *h;
     f->arg = arg;

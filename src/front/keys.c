@@ -34,7 +34,7 @@ struct key_hasher {
 
 struct key_hasher *key_hasher_new(void)
 {
-    struct key_hasher *h = mem_zalloc(sizeof *h);
+    struct key_hasher *h = mem_zalloc_lines(sizeof *h);
     h->sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
     h->context = EVP_MD_CTX_new();
     RM_ASSERT(h->sha256 != NULL && h->context != NULL);

@@ -675,7 +675,7 @@ static void on_timer(struct timer *t)
 struct server *server_new(struct loop *l, const struct server_limits *limits, const struct server_handler *h, void *arg)
 {
     RM_ASSERT(h->on_request != NULL && h->on_refused != NULL && h->on_gone != NULL && h->on_writable != NULL);
-    struct server *s = mem_zalloc(sizeof *s);
+    struct server *s = mem_zalloc_lines(sizeof *s);
     s->loop = l;
     s->limits = *limits;
     s->handler = *h;

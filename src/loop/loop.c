@@ -73,7 +73,7 @@ static void close_open(int fd)
 
 struct loop *loop_new(void)
 {
-    struct loop *l = mem_zalloc(sizeof *l);
+    struct loop *l = mem_zalloc_lines(sizeof *l);
     l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     l->wake_fd = l->epoll_fd >= 0 ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
     l->wake = (struct watch){.fn = on_wake, .fd = l->wake_fd, .is_level = true};

@@ -58,7 +58,8 @@ void timers_put(struct timers *ts, struct timer *t, uint64_t key_us)
     if (t->index == 0) {
         if (ts->n == ts->cap) {
             ts->cap = ts->cap ? 2 * ts->cap : 64;
-            ts->v = mem_realloc(ts->v, ts->cap * sizeof *ts->v);
+            size_t n = ts->cap * sizeof *ts->v;
+            ts->v = ts->v != NULL ? mem_realloc(ts->v, n) : mem_zalloc_lines(n);
         }
         ts->n++;
     } else {

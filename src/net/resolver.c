@@ -186,7 +186,7 @@ static struct resolver_entry *entry_new(struct resolver *r, const char *host)
 
 struct resolver *resolver_new(struct loop *l, enum resolver_kind kind)
 {
-    struct resolver *r = mem_zalloc(sizeof *r);
+    struct resolver *r = mem_zalloc_lines(sizeof *r);
     r->loop = l;
     r->kind = kind;
     list_init(&r->entries);

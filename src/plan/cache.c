@@ -24,7 +24,7 @@ enum { SECOND_US = 1000000, SHORT_S = 300, LONG_S = 3600, CACHED_TOKENS_MIN = 10
 
 struct cache_memory *cache_memory_new(void)
 {
-    struct cache_memory *m = mem_zalloc(sizeof *m);
+    struct cache_memory *m = mem_zalloc_lines(sizeof *m);
     m->prefixes = prefixes_new();
     return m;
 }

@@ -25,7 +25,7 @@ struct hedge_book {
 
 struct hedge_book *hedge_book_new(void)
 {
-    return mem_zalloc(sizeof(struct hedge_book));
+    return mem_zalloc_lines(sizeof(struct hedge_book));
 }
 
 void hedge_book_free(struct hedge_book *b)

@@ -30,9 +30,11 @@ struct middle {
 
 struct track {
     struct sketch sketch;
-    _Atomic uint32_t regime;
+    /* What other cores look at with each call while they know no budget themselves: on a line that is seldom written.
+     */
+    _Alignas(64) _Atomic uint32_t regime;
     _Atomic uint64_t budget_us[LATENCY_PERCENTILES]; /* the last that was known; 0 = none */
-    _Atomic bool is_bad;
+    _Alignas(64) _Atomic bool is_bad;
     struct counters counters;
     struct view view;
     struct middle middle;

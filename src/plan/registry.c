@@ -14,8 +14,10 @@
  *
  * A credential that is due grants its trial for the target too: nobody else gets past the credential meanwhile.
  *
- * The failure ratio is kept in ten buckets a window, each one word [ epoch | bad | total ]; a bucket of another epoch
- * is started anew by whoever comes first. */
+ * The failure ratio is kept in ten buckets a window. Failures: one word [ epoch | bad ] a bucket, which cores share; a
+ * bucket of another epoch is started anew by whoever comes first. Successes, one with nearly every request, are each
+ * core's own: [ epoch | n_cleared | good ], added up when a failure asks. A core cannot clear another's: words of
+ * another n_cleared do not count. So a target in good health is written by nobody. */
 #include "plan/registry.h"
 
 #include "base/arena.h"
@@ -46,7 +48,8 @@ struct health {
     _Atomic uint32_t level; /* openings in a row without success: the doubling */
     _Atomic uint64_t last_429_us;
     _Atomic uint64_t window_us; /* as the last failure's route had it; 0 = none yet */
-    _Atomic uint64_t buckets[BUCKETS];
+    _Atomic uint32_t n_cleared;
+    _Atomic uint64_t buckets[BUCKETS]; /* failures */
 };
 struct target {
     struct health health;
@@ -63,28 +66,67 @@ struct credential {
     const char *provider;
     uint64_t key_hash;
 };
-struct registry {
+/* A core's successes. Only that core writes them; a failure reads all cores'. */
+struct tally {
+    _Atomic uint64_t good[REGISTRY_TARGETS_MAX][BUCKETS];
+};
+struct shared {
     pthread_mutex_t lock; /* interning only */
     struct arena names;
     uint16_t n_targets, n_credentials;
     struct target targets[REGISTRY_TARGETS_MAX];
     struct credential credentials[REGISTRY_CREDENTIALS_MAX];
+    _Atomic(struct tally *) tallies[REGISTRY_CORES_MAX];
 };
+struct registry {
+    struct shared *all;
+    struct tally *own;
+    bool is_first; /* and frees what is shared */
+};
+
+static struct registry *new_handle(struct shared *all, unsigned core)
+{
+    RM_ASSERT(core < REGISTRY_CORES_MAX);
+    struct registry *r = mem_zalloc_lines(sizeof *r);
+    r->all = all;
+    r->own = atomic_load(&all->tallies[core]);
+    if (r->own == NULL) {
+        r->own = mem_zalloc(sizeof *r->own); /* large: pages of its own, that come when they are used */
+        atomic_store(&all->tallies[core], r->own);
+    }
+    return r;
+}
 
 struct registry *registry_new(void)
 {
-    struct registry *r = mem_zalloc(sizeof *r);
-    RM_ASSERT(pthread_mutex_init(&r->lock, NULL) == 0);
-    arena_init(&r->names);
+    struct shared *all = mem_zalloc(sizeof *all);
+    RM_ASSERT(pthread_mutex_init(&all->lock, NULL) == 0);
+    arena_init(&all->names);
+    struct registry *r = new_handle(all, 0);
+    r->is_first = true;
     return r;
+}
+
+struct registry *registry_of_core(struct registry *first, unsigned core)
+{
+    return new_handle(first->all, core);
+}
+
+static void free_shared(struct shared *all)
+{
+    for (size_t i = 0; i < REGISTRY_CORES_MAX; i++)
+        mem_free(atomic_load(&all->tallies[i]));
+    arena_fini(&all->names);
+    pthread_mutex_destroy(&all->lock);
+    mem_free(all);
 }
 
 void registry_free(struct registry *r)
 {
     if (!r)
         return;
-    arena_fini(&r->names);
-    pthread_mutex_destroy(&r->lock);
+    if (r->is_first)
+        free_shared(r->all);
     mem_free(r);
 }
 
@@ -94,47 +136,47 @@ enum err registry_intern_target(struct registry *r, const char *provider, const 
                                 uint16_t *id)
 {
     enum err e = ERR_OK;
-    pthread_mutex_lock(&r->lock);
-    struct arena_mark mark = arena_mark(&r->names);
-    struct bytes key = arena_printf(&r->names, "%s %s %s", provider, host, model);
+    pthread_mutex_lock(&r->all->lock);
+    struct arena_mark mark = arena_mark(&r->all->names);
+    struct bytes key = arena_printf(&r->all->names, "%s %s %s", provider, host, model);
     uint16_t i = 0;
-    while (i < r->n_targets && !bytes_is(key, r->targets[i].key))
+    while (i < r->all->n_targets && !bytes_is(key, r->all->targets[i].key))
         i++;
-    if (i < r->n_targets) {
-        arena_reset(&r->names, mark);
+    if (i < r->all->n_targets) {
+        arena_reset(&r->all->names, mark);
     } else if (i == REGISTRY_TARGETS_MAX) {
-        arena_reset(&r->names, mark);
+        arena_reset(&r->all->names, mark);
         e = ERR_LIMIT;
     } else {
-        r->targets[i].key = key.p;
-        r->n_targets++;
+        r->all->targets[i].key = key.p;
+        r->all->n_targets++;
     }
     if (e == ERR_OK)
         *id = i;
-    pthread_mutex_unlock(&r->lock);
+    pthread_mutex_unlock(&r->all->lock);
     return e;
 }
 
 enum err registry_intern_credential(struct registry *r, const char *provider, uint64_t key_hash, uint16_t *id)
 {
     enum err e = ERR_OK;
-    pthread_mutex_lock(&r->lock);
+    pthread_mutex_lock(&r->all->lock);
     uint16_t i = 0;
-    while (i < r->n_credentials &&
-           (r->credentials[i].key_hash != key_hash || !bytes_is(bytes_of(provider), r->credentials[i].provider)))
+    while (i < r->all->n_credentials && (r->all->credentials[i].key_hash != key_hash ||
+                                         !bytes_is(bytes_of(provider), r->all->credentials[i].provider)))
         i++;
-    if (i == r->n_credentials) {
+    if (i == r->all->n_credentials) {
         if (i == REGISTRY_CREDENTIALS_MAX) {
             e = ERR_LIMIT;
         } else {
-            r->credentials[i].provider = arena_dup(&r->names, bytes_of(provider)).p;
-            r->credentials[i].key_hash = key_hash;
-            r->n_credentials++;
+            r->all->credentials[i].provider = arena_dup(&r->all->names, bytes_of(provider)).p;
+            r->all->credentials[i].key_hash = key_hash;
+            r->all->n_credentials++;
         }
     }
     if (e == ERR_OK)
         *id = i;
-    pthread_mutex_unlock(&r->lock);
+    pthread_mutex_unlock(&r->all->lock);
     return e;
 }
 
@@ -190,7 +232,7 @@ static bool take_trial(struct health *h, uint64_t old, struct trial *t)
 
 static struct health *health_of(struct registry *r, const struct trial *t)
 {
-    return t->is_credential ? &r->credentials[t->target_id].health : &r->targets[t->target_id].health;
+    return t->is_credential ? &r->all->credentials[t->target_id].health : &r->all->targets[t->target_id].health;
 }
 
 static bool may_pass(uint64_t word, uint64_t now)
@@ -201,8 +243,8 @@ static bool may_pass(uint64_t word, uint64_t now)
 enum pass registry_pass(struct registry *r, uint16_t target_id, uint16_t credential_id, uint64_t now_us,
                         struct trial *t)
 {
-    struct health *target = &r->targets[target_id].health;
-    struct health *credential = &r->credentials[credential_id].health;
+    struct health *target = &r->all->targets[target_id].health;
+    struct health *credential = &r->all->credentials[credential_id].health;
     uint64_t tw = atomic_load(&target->word), cw = atomic_load(&credential->word);
     *t = (struct trial){0};
     if (!may_pass(tw, now_us) || !may_pass(cw, now_us))
@@ -220,8 +262,8 @@ enum pass registry_pass(struct registry *r, uint16_t target_id, uint16_t credent
 
 bool registry_force(struct registry *r, uint16_t target_id, uint16_t credential_id, uint64_t now_us, struct trial *t)
 {
-    struct health *target = &r->targets[target_id].health;
-    struct health *credential = &r->credentials[credential_id].health;
+    struct health *target = &r->all->targets[target_id].health;
+    struct health *credential = &r->all->credentials[credential_id].health;
     uint64_t tw = atomic_load(&target->word), cw = atomic_load(&credential->word);
     *t = (struct trial){0};
     if (state_of(tw) == HEALTH_TRIAL || state_of(cw) == HEALTH_TRIAL)
@@ -246,41 +288,87 @@ static uint64_t soonest(uint64_t word, uint64_t now)
 
 uint64_t registry_until(const struct registry *r, uint16_t target_id, uint16_t credential_id, uint64_t now_us)
 {
-    uint64_t a = soonest(atomic_load(&r->targets[target_id].health.word), now_us);
-    uint64_t b = soonest(atomic_load(&r->credentials[credential_id].health.word), now_us);
+    uint64_t a = soonest(atomic_load(&r->all->targets[target_id].health.word), now_us);
+    uint64_t b = soonest(atomic_load(&r->all->credentials[credential_id].health.word), now_us);
     return a > b ? a : b;
 }
 
 /* ---- the window ---- */
 
-/* Adds one result and returns the window's sums in *bad and *total. */
-static void window_add(struct health *h, uint64_t now_us, uint64_t window_us, bool is_bad, uint32_t *bad,
-                       uint32_t *total)
+/* The bucket that is due now: its number since the start, 0 = never. */
+static uint32_t epoch_of(uint64_t now_us, uint64_t window_us)
 {
     uint64_t span = window_us / BUCKETS > 0 ? window_us / BUCKETS : 1;
-    uint32_t epoch = (uint32_t)(now_us / span) + 1; /* 0 = bucket never used */
+    return (uint32_t)(now_us / span) + 1;
+}
+
+static void count_good(struct registry *r, uint16_t target_id, uint64_t now_us)
+{
+    const struct health *h = &r->all->targets[target_id].health;
+    uint64_t window_us = atomic_load(&h->window_us);
+    uint32_t epoch = epoch_of(now_us, window_us ? window_us : WINDOW_DEFAULT_US);
+    _Atomic uint64_t *b = &r->own->good[target_id][epoch % BUCKETS];
+    uint64_t old = atomic_load_explicit(b, memory_order_relaxed);
+    uint64_t word = (uint64_t)epoch << 32 | (uint64_t)(uint16_t)atomic_load(&h->n_cleared) << 16;
+    if (old >> 16 == word >> 16)
+        word = (old & 0xffff) < 0xffff ? old : old - 1;
+    atomic_store_explicit(b, word + 1, memory_order_relaxed);
+}
+
+static void count_bad(struct health *h, uint32_t epoch)
+{
     _Atomic uint64_t *b = &h->buckets[epoch % BUCKETS];
     uint64_t old = atomic_load(b), word;
     do {
-        uint64_t base = old >> 32 == epoch ? old : (uint64_t)epoch << 32;
-        if ((base & 0xffff) == 0xffff)
-            break;
-        word = base + 1 + (is_bad ? 1 << 16 : 0);
-    } while (!atomic_compare_exchange_weak(b, &old, word));
-    *bad = *total = 0;
-    for (int i = 0; i < BUCKETS; i++) {
-        uint64_t w = atomic_load(&h->buckets[i]);
-        if (epoch - (uint32_t)(w >> 32) < BUCKETS && w != 0) {
-            *bad += (uint32_t)(w >> 16) & 0xffff;
-            *total += (uint32_t)w & 0xffff;
+        word = old >> 32 == epoch ? old : (uint64_t)epoch << 32;
+        if ((uint32_t)word == UINT32_MAX)
+            return;
+    } while (!atomic_compare_exchange_weak(b, &old, word + 1));
+}
+
+static bool is_in_window(uint64_t word, uint32_t epoch)
+{
+    return word != 0 && epoch - (uint32_t)(word >> 32) < BUCKETS;
+}
+
+static uint64_t n_good(const struct shared *all, uint16_t target_id, uint32_t epoch)
+{
+    uint64_t sum = 0;
+    uint16_t cleared = (uint16_t)atomic_load(&all->targets[target_id].health.n_cleared);
+    for (size_t c = 0; c < REGISTRY_CORES_MAX; c++) {
+        const struct tally *t = atomic_load(&all->tallies[c]);
+        for (int i = 0; t != NULL && i < BUCKETS; i++) {
+            uint64_t w = atomic_load_explicit(&t->good[target_id][i], memory_order_relaxed);
+            if (is_in_window(w, epoch) && (uint16_t)(w >> 16) == cleared)
+                sum += w & 0xffff;
         }
     }
+    return sum;
+}
+
+static uint64_t n_bad(const struct health *h, uint32_t epoch)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < BUCKETS; i++) {
+        uint64_t w = atomic_load(&h->buckets[i]);
+        if (is_in_window(w, epoch))
+            sum += (uint32_t)w;
+    }
+    return sum;
 }
 
 static void window_clear(struct health *h)
 {
+    atomic_fetch_add(&h->n_cleared, 1); /* the cores' own successes: of another time */
     for (int i = 0; i < BUCKETS; i++)
         atomic_store(&h->buckets[i], 0);
+}
+
+/* Written only where it differs: cores share this line. */
+static void set_zero(_Atomic uint32_t *v)
+{
+    if (atomic_load(v) != 0)
+        atomic_store(v, 0);
 }
 
 static uint64_t cooldown(struct health *h, const struct breaker_conf *b, struct rng *rng)
@@ -319,7 +407,7 @@ static void close_if_due(struct health *h, uint64_t now)
 /* The word of the target after a success of the holder of t. */
 static void close_by(struct registry *r, uint16_t target_id, uint64_t now, struct trial *t)
 {
-    struct health *target = &r->targets[target_id].health;
+    struct health *target = &r->all->targets[target_id].health;
     if (t->is_credential) {
         close_credential(r, t);
         close_if_due(target, now);
@@ -333,23 +421,21 @@ void registry_first_token(struct registry *r, uint16_t target_id, uint64_t now_u
 {
     if (t->word == 0)
         return;
-    atomic_store(&r->targets[target_id].health.run, RUN_PROBATION);
+    atomic_store(&r->all->targets[target_id].health.run, RUN_PROBATION);
     close_by(r, target_id, now_us, t);
 }
 
 void registry_good(struct registry *r, uint16_t target_id, uint16_t credential_id, uint64_t now_us, struct trial *t)
 {
-    struct health *target = &r->targets[target_id].health;
+    struct health *target = &r->all->targets[target_id].health;
     RM_ASSERT(t->word == 0 || !t->is_credential || t->target_id == credential_id);
     if (t->word != 0)
         close_by(r, target_id, now_us, t);
     else if (state_of(atomic_load(&target->word)) != HEALTH_CLOSED)
         return; /* an answer that was begun before it opened proves nothing of now */
-    atomic_store(&target->run, 0);
-    atomic_store(&target->level, 0);
-    uint64_t window_us = atomic_load(&target->window_us);
-    uint32_t bad, total;
-    window_add(target, now_us, window_us ? window_us : WINDOW_DEFAULT_US, false, &bad, &total);
+    set_zero(&target->run);
+    set_zero(&target->level);
+    count_good(r, target_id, now_us);
 }
 
 void registry_neutral(struct registry *r, struct trial *t, uint64_t now_us)
@@ -361,7 +447,7 @@ void registry_neutral(struct registry *r, struct trial *t, uint64_t now_us)
 static void reopen(struct registry *r, uint16_t target_id, uint64_t now, const struct breaker_conf *b, struct rng *rng,
                    struct trial *t)
 {
-    struct health *target = &r->targets[target_id].health;
+    struct health *target = &r->all->targets[target_id].health;
     if (t->is_credential) { /* the credential was not what failed */
         uint64_t old = atomic_load(&target->word);
         give_back(r, t);
@@ -382,17 +468,18 @@ static bool is_second_429(struct health *h, uint64_t now)
 void registry_bad(struct registry *r, uint16_t target_id, uint64_t now_us, bool is_429, const struct breaker_conf *b,
                   struct rng *rng, struct trial *t)
 {
-    struct health *target = &r->targets[target_id].health;
+    struct health *target = &r->all->targets[target_id].health;
     if (b->is_off) {
         give_back(r, t);
         return;
     }
     bool is_pair = is_429 && is_second_429(target, now_us);
-    uint32_t run = atomic_fetch_add(&target->run, 1) + 1, bad, total;
+    uint32_t run = atomic_fetch_add(&target->run, 1) + 1, epoch = epoch_of(now_us, (uint64_t)b->window_ms * 1000);
     if (run >= 2 * RUN_PROBATION) /* far from wrapping */
         atomic_store(&target->run, RUN_PROBATION);
     atomic_store(&target->window_us, (uint64_t)b->window_ms * 1000);
-    window_add(target, now_us, (uint64_t)b->window_ms * 1000, true, &bad, &total);
+    count_bad(target, epoch);
+    uint64_t bad = n_bad(target, epoch), total = bad + n_good(r->all, target_id, epoch);
     bool was_trial = t->word != 0;
     if (was_trial)
         reopen(r, target_id, now_us, b, rng, t);
@@ -400,7 +487,7 @@ void registry_bad(struct registry *r, uint16_t target_id, uint64_t now_us, bool 
         open_until(target, now_us + 10 * SECOND_US);
     if (was_trial || state_of(atomic_load(&target->word)) != HEALTH_CLOSED)
         return;
-    if (run >= b->failures || (total >= b->ratio_min && (uint64_t)bad * 1000 >= (uint64_t)total * b->ratio_permille))
+    if (run >= b->failures || (total >= b->ratio_min && bad * 1000 >= total * b->ratio_permille))
         open_until(target, now_us + cooldown(target, b, rng));
 }
 
@@ -415,7 +502,7 @@ void registry_hint(struct registry *r, uint16_t target_id, uint64_t now_us, int6
 {
     uint64_t us = hint_us(retry_after_ms);
     uint64_t until = now_us + us + rng_below(rng, us / 10 + 1);
-    struct health *target = &r->targets[target_id].health;
+    struct health *target = &r->all->targets[target_id].health;
     if (t->word != 0 && !t->is_credential) {
         settle(target, t, HEALTH_OPEN, until);
         return;
@@ -426,7 +513,7 @@ void registry_hint(struct registry *r, uint16_t target_id, uint64_t now_us, int6
 
 void registry_not_found(struct registry *r, uint16_t target_id, uint64_t now_us, struct trial *t)
 {
-    struct health *target = &r->targets[target_id].health;
+    struct health *target = &r->all->targets[target_id].health;
     if (t->word != 0 && !t->is_credential) {
         settle(target, t, HEALTH_OPEN, now_us + NOT_FOUND_US);
         return;
@@ -437,7 +524,7 @@ void registry_not_found(struct registry *r, uint16_t target_id, uint64_t now_us,
 
 static void close_account(struct registry *r, uint16_t credential_id, uint64_t until, struct trial *t)
 {
-    struct health *h = &r->credentials[credential_id].health;
+    struct health *h = &r->all->credentials[credential_id].health;
     if (t->word != 0 && t->is_credential) {
         settle(h, t, HEALTH_OPEN, until);
         return;
@@ -448,7 +535,7 @@ static void close_account(struct registry *r, uint16_t credential_id, uint64_t u
 
 void registry_quota(struct registry *r, uint16_t credential_id, uint64_t now_us, int64_t hint_ms, struct trial *t)
 {
-    struct health *h = &r->credentials[credential_id].health;
+    struct health *h = &r->all->credentials[credential_id].health;
     bool is_new = t->word != 0 || state_of(atomic_load(&h->word)) == HEALTH_CLOSED;
     uint32_t level = atomic_load(&h->level);
     if (is_new && level < LEVEL_MAX)
@@ -472,17 +559,17 @@ void registry_auth(struct registry *r, uint16_t credential_id, uint64_t now_us, 
 
 uint8_t registry_quirks(const struct registry *r, uint16_t target_id)
 {
-    return atomic_load(&r->targets[target_id].quirks);
+    return atomic_load(&r->all->targets[target_id].quirks);
 }
 
 bool registry_learn_quirk(struct registry *r, uint16_t target_id, uint8_t quirk)
 {
-    return (atomic_fetch_or(&r->targets[target_id].quirks, quirk) & quirk) != quirk;
+    return (atomic_fetch_or(&r->all->targets[target_id].quirks, quirk) & quirk) != quirk;
 }
 
 void registry_touch(struct registry *r, uint16_t target_id, uint64_t now_us)
 {
-    _Atomic uint64_t *touch = &r->targets[target_id].touch_us;
+    _Atomic uint64_t *touch = &r->all->targets[target_id].touch_us;
     uint64_t old = atomic_load(touch);
     if (now_us < old + TOUCH_EVERY_US)
         return; /* cores share this line: a busy target is not written at every request */
@@ -492,12 +579,12 @@ void registry_touch(struct registry *r, uint16_t target_id, uint64_t now_us)
 
 uint64_t registry_touched_us(const struct registry *r, uint16_t target_id)
 {
-    return atomic_load(&r->targets[target_id].touch_us);
+    return atomic_load(&r->all->targets[target_id].touch_us);
 }
 
 bool registry_lease_keepalive(struct registry *r, uint16_t target_id, uint64_t now_us, uint64_t every_us)
 {
-    _Atomic uint64_t *touch = &r->targets[target_id].touch_us;
+    _Atomic uint64_t *touch = &r->all->targets[target_id].touch_us;
     uint64_t old = atomic_load(touch);
     if (old != 0 && now_us < old + every_us)
         return false;
@@ -506,7 +593,7 @@ bool registry_lease_keepalive(struct registry *r, uint16_t target_id, uint64_t n
 
 bool registry_take_hedge(struct registry *r, uint16_t target_id, uint64_t minute, uint32_t max)
 {
-    _Atomic uint64_t *word = &r->targets[target_id].hedges;
+    _Atomic uint64_t *word = &r->all->targets[target_id].hedges;
     uint64_t old = atomic_load(word), fresh;
     do {
         uint32_t n = old >> 32 == (minute & UINT32_MAX) ? (uint32_t)old : 0;
@@ -529,7 +616,7 @@ static void roll_day(struct target *t, int64_t day)
 
 bool registry_keepalive_spend(struct registry *r, uint16_t target_id, int64_t day, int64_t cost_nusd, int64_t max_nusd)
 {
-    struct target *t = &r->targets[target_id];
+    struct target *t = &r->all->targets[target_id];
     roll_day(t, day);
     if (cost_nusd == NUSD_UNKNOWN)
         return atomic_fetch_add(&t->calls, 1) + 1 < KEEPALIVE_CALLS_A_DAY;
@@ -539,7 +626,7 @@ bool registry_keepalive_spend(struct registry *r, uint16_t target_id, int64_t da
 bool registry_keepalive_allowed(const struct registry *r, uint16_t target_id, int64_t day, bool is_priced,
                                 int64_t max_nusd)
 {
-    const struct target *t = &r->targets[target_id];
+    const struct target *t = &r->all->targets[target_id];
     if (atomic_load(&t->day) != day)
         return is_priced ? max_nusd > 0 : true;
     return is_priced ? atomic_load(&t->spent) < max_nusd : atomic_load(&t->calls) < KEEPALIVE_CALLS_A_DAY;
@@ -549,12 +636,12 @@ bool registry_keepalive_allowed(const struct registry *r, uint16_t target_id, in
 
 enum health_state registry_state(const struct registry *r, uint16_t target_id, uint64_t now_us)
 {
-    return state_of(atomic_load(&r->targets[target_id].health.word));
+    return state_of(atomic_load(&r->all->targets[target_id].health.word));
 }
 
 enum health_state registry_credential_state(const struct registry *r, uint16_t credential_id, uint64_t now_us)
 {
-    return state_of(atomic_load(&r->credentials[credential_id].health.word));
+    return state_of(atomic_load(&r->all->credentials[credential_id].health.word));
 }
 
 /* ---- written out and read back ----
@@ -578,8 +665,8 @@ static void write_number(struct buf *out, uint64_t v)
 
 void registry_write(const struct registry *r, uint64_t now_us, struct buf *out)
 {
-    for (uint16_t i = 0; i < r->n_targets; i++) {
-        const struct target *t = &r->targets[i];
+    for (uint16_t i = 0; i < r->all->n_targets; i++) {
+        const struct target *t = &r->all->targets[i];
         uint64_t left = open_left(&t->health, now_us);
         if (left == 0 && atomic_load(&t->quirks) == 0)
             continue;
@@ -591,8 +678,8 @@ void registry_write(const struct registry *r, uint64_t now_us, struct buf *out)
         buf_puts(out, t->key);
         buf_putc(out, '\n');
     }
-    for (uint16_t i = 0; i < r->n_credentials; i++) {
-        const struct credential *c = &r->credentials[i];
+    for (uint16_t i = 0; i < r->all->n_credentials; i++) {
+        const struct credential *c = &r->all->credentials[i];
         uint64_t left = open_left(&c->health, now_us);
         if (left == 0)
             continue;
@@ -622,7 +709,7 @@ static void reopen_for(struct health *h, uint64_t now_us, uint64_t left, uint64_
 
 const char *registry_target_name(const struct registry *r, uint16_t target_id)
 {
-    return r->targets[target_id].key;
+    return r->all->targets[target_id].key;
 }
 
 enum err registry_intern_name(struct registry *r, struct bytes name, uint16_t *id)
@@ -646,9 +733,9 @@ static enum err read_target(struct registry *r, struct bytes line, uint64_t now_
     enum err e = registry_intern_name(r, line, &id);
     if (e != ERR_OK)
         return e;
-    reopen_for(&r->targets[id].health, now_us, v[0], v[2]);
-    atomic_store(&r->targets[id].health.run, v[1] < RUN_PROBATION ? (uint32_t)v[1] : RUN_PROBATION);
-    atomic_fetch_or(&r->targets[id].quirks, (uint8_t)v[3]);
+    reopen_for(&r->all->targets[id].health, now_us, v[0], v[2]);
+    atomic_store(&r->all->targets[id].health.run, v[1] < RUN_PROBATION ? (uint32_t)v[1] : RUN_PROBATION);
+    atomic_fetch_or(&r->all->targets[id].quirks, (uint8_t)v[3]);
     return ERR_OK;
 }
 
@@ -662,7 +749,7 @@ static enum err read_credential(struct registry *r, struct bytes line, uint64_t 
     enum err e = registry_intern_credential(r, arena_dup(&a, line).p, v[2], &id);
     arena_fini(&a);
     if (e == ERR_OK)
-        reopen_for(&r->credentials[id].health, now_us, v[0], v[1]);
+        reopen_for(&r->all->credentials[id].health, now_us, v[0], v[1]);
     return e;
 }
 

@@ -13,9 +13,13 @@
 #include "config/config.h"
 
 struct registry;
-enum { REGISTRY_TARGETS_MAX = 4096, REGISTRY_CREDENTIALS_MAX = 1024 };
+enum { REGISTRY_TARGETS_MAX = 4096, REGISTRY_CREDENTIALS_MAX = 1024, REGISTRY_CORES_MAX = 256 };
 
+/* The handle of core 0. It owns what is shared: it goes last. */
 struct registry *registry_new(void);
+/* The handle of another core: the same registry, but that successes are counted where no other core writes. One thread
+ * at a time uses the handles of a core. */
+struct registry *registry_of_core(struct registry *first, unsigned core);
 void registry_free(struct registry *r);
 
 /* Interns every target and credential of the snapshot and writes their ids into it. ERR_LIMIT when full. Call before

@@ -154,7 +154,7 @@ static struct server_limits limits_of(const struct worker *w)
 /* When each route was used last. A route that was in use before a reload is in use after it. */
 static void fit_routes(struct worker *w, const struct config *old)
 {
-    uint64_t *used_us = mem_zalloc(w->config->n_routes * sizeof *used_us);
+    uint64_t *used_us = mem_zalloc_lines(w->config->n_routes * sizeof *used_us);
     for (size_t i = 0; old != NULL && i < w->config->n_routes; i++) {
         const struct route_conf *was = config_route(old, bytes_of(w->config->routes[i].model));
         used_us[i] = was != NULL ? w->route_used_us[was->index] : 0;
@@ -181,7 +181,7 @@ struct worker *worker_new(const struct worker_options *o)
     w->loop = loop;
     w->connections_max = o->connections_max;
     w->config = config_of_core(o->config);
-    w->registry = o->registry;
+    w->registry = registry_of_core(o->registry, o->core);
     w->ledger = o->ledger;
     w->ring = o->ledger ? ledger_ring(o->ledger, o->core) : NULL;
     w->rng.state = o->seed;
@@ -323,6 +323,7 @@ void worker_free(struct worker *w)
     loop_turn(w->loop, 0);
     loop_free(w->loop);
     config_unref(w->config);
+    registry_free(w->registry);
     cache_memory_free(w->caches);
     mem_free(w->route_used_us);
     hedge_book_free(w->hedges);

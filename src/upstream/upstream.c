@@ -5,7 +5,7 @@
 
 struct upstream *upstream_new(struct loop *l, struct resolver *r)
 {
-    struct upstream *u = mem_zalloc(sizeof *u);
+    struct upstream *u = mem_zalloc_lines(sizeof *u);
     u->loop = l;
     u->resolver = r;
     pool_init(&u->pool, l, r);

@@ -104,6 +104,40 @@ static void test_ratio_forgets_after_the_window(void **state)
     assert_int_equal(registry_state(reg, 0, 40 * S), HEALTH_CLOSED);
 }
 
+static void five_good_on(struct registry *core, uint64_t now)
+{
+    for (int i = 0; i < 5; i++)
+        registry_good(core, 0, 0, now, &none);
+}
+
+/* Six failures among five successes, never two failures in a row. */
+static enum health_state after_six_of_eleven(uint64_t now)
+{
+    for (int i = 0; i < 11; i++)
+        if (i % 2 == 0)
+            fail_at(now, &none);
+        else
+            registry_good(reg, 0, 0, now, &none);
+    return registry_state(reg, 0, now);
+}
+
+/* Each core counts its own successes; a failure is held against those of all. A closed trial forgets all cores'. */
+static void test_ratio_of_all_cores(void **state)
+{
+    struct registry *other = registry_of_core(reg, 1), *same = registry_of_core(reg, 0);
+    five_good_on(other, S);
+    assert_int_equal(after_six_of_eleven(S), HEALTH_CLOSED); /* 6 of 16 */
+    registry_good(same, 0, 0, 2 * S, &none);
+    uint64_t until = open_it(2 * S);
+    struct trial t;
+    assert_int_equal(registry_pass(other, 0, 0, until, &t), PASS_TRIAL);
+    registry_good(other, 0, 0, until, &t);
+    assert_int_equal(registry_state(reg, 0, until), HEALTH_CLOSED);
+    assert_int_equal(after_six_of_eleven(until), HEALTH_OPEN); /* 6 of 12: the sixteen are forgotten */
+    registry_free(same);
+    registry_free(other);
+}
+
 static void test_trial_doubles_and_closes(void **state)
 {
     uint64_t now = open_it(S), least = 8 * S;
@@ -350,6 +384,7 @@ int main(void)
         TEST(test_success_ends_a_row),
         TEST(test_half_of_ten),
         TEST(test_ratio_forgets_after_the_window),
+        TEST(test_ratio_of_all_cores),
         TEST(test_trial_doubles_and_closes),
         TEST(test_trial_given_back),
         TEST(test_first_token_is_probation),
