@@ -2,7 +2,7 @@
 """Ringmain beside HAProxy and nginx: runs the bench kit's workloads and those that the kit has not, and writes one table with ratios and
 what was asked for. See README.md.
 
-    bench/compare.py KIT [--quick] [--only kit,connections,unasked,tls,translation,workers,leaving,size,counts]
+    bench/compare.py KIT [--quick] [--only kit,connections,unasked,tls,translation,workers,leaving,size,burst,counts]
 
 Writes build/bench/DATE.json and DATE.md, and prints the table. Exit code: 0, whatever the figures are; 1 when something could not be
 measured, 2 for usage."""
@@ -226,6 +226,24 @@ def part_size(kit, o):
         return {"binary_mb": size / 1e6, "idle_mb": gateway.rss() / 1e6}
 
 
+def part_burst(kit, o):
+    """2,000 requests of 1 MB, 20 at once: resident memory before, at most, and when it is over."""
+    n = 200 if o.quick else 2000
+    with running(kit.provider, lambda: ringmain("direct", 8094)) as (_, gateway):
+        kit.load(gateway, "-c", 20, "-n", 400, *WHOLE)
+        before = most = gateway.rss()
+        load = subprocess.Popen(kit.command(gateway, "-c", 20, "-n", n, "-b", 1000000), stdout=subprocess.PIPE)
+        while load.poll() is None:
+            most = max(most, gateway.rss())
+            time.sleep(0.02)
+        errors = json.loads(load.communicate()[0])["errors"]
+        with contextlib.suppress(Refused):
+            stage.wait_for(lambda: gateway.rss() <= before * 1.1, "memory to come back", 5)
+        figures = {"before_mb": before / 1e6, "most_mb": most / 1e6, "after_mb": gateway.rss() / 1e6, "errors": errors}
+    told(f"{n} requests", figures)
+    return figures
+
+
 def part_counts(kit, o):
     """What is exact: instructions, system calls and bytes, as the tests measure and gate them."""
     run = subprocess.run([ROOT / "build/venv/bin/python", "-m", "pytest", "-q", "-s", "tests/counts"], cwd=ROOT, stdout=subprocess.PIPE, text=True,
@@ -238,7 +256,7 @@ def part_counts(kit, o):
 
 
 PARTS = {"kit": part_kit, "connections": part_connections, "unasked": part_unasked, "tls": part_tls, "translation": part_translation,
-         "workers": part_workers, "leaving": part_leaving, "size": part_size, "counts": part_counts}
+         "workers": part_workers, "leaving": part_leaving, "size": part_size, "burst": part_burst, "counts": part_counts}
 
 
 # ---- all of it ----

@@ -115,6 +115,11 @@ def run_rows(part, suffix, must=None, aim=None):
             yield run_row(f"{run}{suffix}", "CPU ns a chunk", by_proxy, "cpu_ns", must, aim)
 
 
+def connection_rows(part):
+    name = lambda run: run.replace(" ", ", ") + (" client" if run.endswith(" 1") else " clients")
+    yield from run_rows({name(run): v for run, v in part.items()}, "")
+
+
 def tls_rows(part):
     yield from run_rows(part, ", TLS to the provider")
     if "W4" in part:
@@ -147,6 +152,12 @@ def size_rows(part):
     yield Row("just started, resident", "MB", {OURS: part["idle_mb"]}, [at_most(8, "8 MB")], [at_most(4, "4 MB")])
 
 
+def burst_rows(part):
+    before = part["before_mb"]
+    yield Row(f"after a burst of requests of 1 MB (before {before:.1f}, at most {part['most_mb']:.1f})", "resident MB", {OURS: part["after_mb"]},
+              [at_most(before * 1.5, "1.50 × before")], errors=part["errors"])
+
+
 # What tests/counts prints: the line's beginning, the figure's name in it, what it is, must, aim.
 COUNTED = [
     ("2 KB request, 1.5 KB JSON answer, user instructions", "loop", "W1: user instructions of the loop, a request", 20000, 13000),
@@ -169,8 +180,8 @@ def count_rows(part):
             yield Row(what, "exact", {OURS: value}, [at_most(must, text(must))] if must else [], [at_most(aim, text(aim))] if aim else [])
 
 
-ROWS = {"kit": kit_rows, "connections": lambda p: run_rows({run.replace(" ", ", "): v for run, v in p.items()}, " clients"), "unasked": lambda p: run_rows(p, ", usage not asked for", 1.0, 0.80),
-        "tls": tls_rows, "translation": translation_rows, "workers": worker_rows, "leaving": leaving_rows, "size": size_rows, "counts": count_rows}
+ROWS = {"kit": kit_rows, "connections": connection_rows, "unasked": lambda p: run_rows(p, ", usage not asked for", 1.0, 0.80),
+        "tls": tls_rows, "translation": translation_rows, "workers": worker_rows, "leaving": leaving_rows, "size": size_rows, "burst": burst_rows, "counts": count_rows}
 
 
 def rows(result):
