@@ -25,11 +25,6 @@ struct buf buf_take(struct buf *from)
     return b;
 }
 
-static bool has_room(const struct buf *b, size_t n)
-{
-    return n <= b->cap - b->n && (b->max == 0 || b->n + n <= b->max);
-}
-
 static char *grow(struct buf *b, size_t n)
 {
     if (n > SIZE_MAX / 2 - b->n || (b->max != 0 && b->n + n > b->max)) {
@@ -49,28 +44,19 @@ static char *grow(struct buf *b, size_t n)
 
 char *buf_reserve(struct buf *b, size_t n)
 {
-    return has_room(b, n) && b->p != NULL ? b->p + b->n : grow(b, n);
+    bool has_room = b->p != NULL && n <= b->cap - b->n && (b->max == 0 || b->n + n <= b->max);
+    return has_room ? b->p + b->n : grow(b, n);
 }
 
-bool buf_put(struct buf *b, struct bytes a)
+bool buf_put_growing(struct buf *b, struct bytes a)
 {
     if (a.n == 0)
         return true;
-    char *at = has_room(b, a.n) ? b->p + b->n : grow(b, a.n);
+    char *at = buf_reserve(b, a.n);
     if (at == NULL)
         return false;
     memcpy(at, a.p, a.n);
     b->n += a.n;
-    return true;
-}
-
-bool buf_putc(struct buf *b, char c)
-{
-    char *at = has_room(b, 1) ? b->p + b->n : grow(b, 1);
-    if (at == NULL)
-        return false;
-    *at = c;
-    b->n++;
     return true;
 }
 

@@ -26,12 +26,24 @@ void buf_clear(struct buf *b);
 void buf_fini(struct buf *b);
 /* Moves the content out: returns it and leaves *from empty. */
 struct buf buf_take(struct buf *from);
-bool buf_put(struct buf *b, struct bytes a);
+/* The same where there is no room yet, or nothing to add. */
+bool buf_put_growing(struct buf *b, struct bytes a);
+static inline bool buf_put(struct buf *b, struct bytes a)
+{
+    if (a.n == 0 || b->max != 0 || a.n > b->cap - b->n)
+        return buf_put_growing(b, a);
+    memcpy(b->p + b->n, a.p, a.n);
+    b->n += a.n;
+    return true;
+}
 static inline bool buf_puts(struct buf *b, const char *cstr) /* of a literal, the length is known to the compiler */
 {
     return buf_put(b, bytes_of(cstr));
 }
-bool buf_putc(struct buf *b, char c);
+static inline bool buf_putc(struct buf *b, char c)
+{
+    return buf_put(b, (struct bytes){&c, 1});
+}
 /* Decimal. */
 bool buf_put_u64(struct buf *b, uint64_t v);
 bool buf_put_i64(struct buf *b, int64_t v);

@@ -1,5 +1,6 @@
 /* The live counters are spread over cache lines of their own per thread slot, so that counting on one core never
- * touches a line that another core writes. */
+ * touches a line that another core writes. A slot has one thread, which then needs no locked instruction; only threads
+ * beyond their number share the last one. */
 #include "base/mem.h"
 
 #include "base/check.h"
@@ -16,7 +17,11 @@ struct slot {
 };
 static struct slot slots[N_SLOTS];
 static _Atomic unsigned next_slot;
-static _Thread_local struct slot *mine;
+static _Thread_local struct slot *own; /* NULL: none yet, or the shared one */
+static struct slot *const shared = &slots[N_SLOTS - 1];
+
+/* Up to here malloc has a thread's own lists of free blocks; calloc, until glibc 2.41, has not. */
+enum { LISTED_BYTES = 1032 };
 
 void *mem_alloc(size_t n)
 {
@@ -27,7 +32,9 @@ void *mem_alloc(size_t n)
 
 void *mem_zalloc(size_t n)
 {
-    void *p = calloc(1, n ? n : 1);
+    if (n <= LISTED_BYTES)
+        return memset(mem_alloc(n), 0, n);
+    void *p = calloc(1, n);
     RM_ASSERT(p != NULL);
     return p;
 }
@@ -68,11 +75,24 @@ char *mem_dup(const char *p, size_t n)
     return q;
 }
 
+static __attribute__((noinline)) void count_without_own(enum mem_type type, int delta)
+{
+    unsigned n = atomic_load_explicit(&next_slot, memory_order_relaxed);
+    if (n < N_SLOTS - 1)
+        n = atomic_fetch_add_explicit(&next_slot, 1, memory_order_relaxed);
+    if (n < N_SLOTS - 1)
+        own = &slots[n];
+    atomic_fetch_add_explicit(own != NULL ? &own->n[type] : &shared->n[type], delta, memory_order_relaxed);
+}
+
 void mem_count(enum mem_type type, int delta)
 {
-    if (mine == NULL)
-        mine = &slots[atomic_fetch_add_explicit(&next_slot, 1, memory_order_relaxed) % N_SLOTS];
-    atomic_fetch_add_explicit(&mine->n[type], delta, memory_order_relaxed);
+    if (own == NULL) {
+        count_without_own(type, delta);
+        return;
+    }
+    _Atomic int64_t *n = &own->n[type];
+    atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + delta, memory_order_relaxed);
 }
 
 int64_t mem_live(enum mem_type type)

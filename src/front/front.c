@@ -21,16 +21,18 @@
 
 static struct visit *visit_new(struct front *f, struct inbound *in)
 {
-    struct visit *v = ARENA_NEW(in->arena, struct visit);
-    v->front = f;
-    v->asked = "";
-    v->call = (struct client_call){.inbound = in,
-                                   .arena = in->arena,
-                                   .dialect = dialect_of_errors(in->head.path),
-                                   .key = "",
-                                   .id = f->handler.new_id(f->arg),
-                                   .trace_id = ""};
-    v->call.call.max_tokens = -1;
+    const struct dialect *asked = dialect_by_path(in->head.path);
+    struct visit *v = arena_alloc_raw(in->arena, sizeof *v);
+    *v = (struct visit){.front = f,
+                        .endpoint = asked != NULL ? ENDPOINT_CALL : ENDPOINT_NONE,
+                        .asked = "",
+                        .call = {.inbound = in,
+                                 .arena = in->arena,
+                                 .dialect = asked != NULL ? asked : dialect_of_errors(in->head.path),
+                                 .key = "",
+                                 .id = f->handler.new_id(f->arg),
+                                 .trace_id = "",
+                                 .call = {.max_tokens = -1}}};
     text_id(v->call.id, v->call.id_text);
     in->owner = v;
     return v;
@@ -54,10 +56,9 @@ void visit_answer_json(struct visit *v, unsigned status, struct bytes body, stru
 
 /* ---- by the head ---- */
 
+/* Of a path that asks for no model. */
 static enum endpoint endpoint_of(struct bytes path)
 {
-    if (dialect_by_path(path) != NULL)
-        return ENDPOINT_CALL;
     if (bytes_is(path, "/v1/models"))
         return ENDPOINT_MODELS;
     if (bytes_is(path, "/healthz"))
@@ -91,11 +92,9 @@ static unsigned on_head(struct inbound *in, void *arg)
 {
     struct visit *v = visit_new(arg, in);
     const struct head *h = &in->head;
-    v->endpoint = endpoint_of(h->path);
-    bool asks_anthropic = v->endpoint == ENDPOINT_MODELS && fields_has(&h->fields, "anthropic-version");
-    if (v->endpoint == ENDPOINT_CALL)
-        v->call.dialect = dialect_by_path(h->path);
-    else if (asks_anthropic)
+    if (v->endpoint != ENDPOINT_CALL)
+        v->endpoint = endpoint_of(h->path);
+    if (v->endpoint == ENDPOINT_MODELS && fields_has(&h->fields, "anthropic-version"))
         v->call.dialect = dialect_by_name(BYTES("anthropic"));
     if (v->endpoint == ENDPOINT_NONE)
         return refusal_not_found(v, h->method, h->path);

@@ -507,11 +507,6 @@ void head_put_line_u64(struct buf *out, struct bytes name, uint64_t value)
     head_put_line(out, name, bytes_digits(value, room));
 }
 
-void head_put_end(struct buf *out)
-{
-    buf_puts(out, "\r\n");
-}
-
 const char *head_reason(unsigned status)
 {
     static const struct {

@@ -67,7 +67,10 @@ static inline void head_put_field_u64(struct buf *out, const char *name, uint64_
 }
 /* A name from outside (a configuration, a provider): checked like the value. */
 void head_put_named(struct buf *out, struct bytes name, struct bytes value);
-void head_put_end(struct buf *out);
+static inline void head_put_end(struct buf *out)
+{
+    buf_puts(out, "\r\n");
+}
 const char *head_reason(unsigned status);
 
 #endif

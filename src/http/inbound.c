@@ -106,6 +106,13 @@ static bool has_no_body_by_status(unsigned status)
     return status < 200 || status == 204 || status == 304;
 }
 
+static void put_length(struct buf *out, uint64_t length)
+{
+    buf_puts(out, "content-length: ");
+    buf_put_u64(out, length);
+    buf_puts(out, "\r\n");
+}
+
 static void put_framing(struct server_conn *c, unsigned status, enum inbound_body kind, uint64_t length)
 {
     struct buf *out = &c->out;
@@ -118,7 +125,7 @@ static void put_framing(struct server_conn *c, unsigned status, enum inbound_bod
     if (kind == INBOUND_STREAM && c->is_chunked)
         head_put_field(out, "transfer-encoding", BYTES("chunked"));
     else if (kind != INBOUND_STREAM)
-        head_put_field_u64(out, "content-length", kind == INBOUND_LENGTH ? length : 0);
+        put_length(out, kind == INBOUND_LENGTH ? length : 0);
     else if (!c->is_bodyless)
         c->must_close = true;
 }

@@ -4,7 +4,10 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/list.h"
+#include "base/mem.h"
 #include "base/slab.h"
+
+#include <pthread.h>
 
 static void buf_has_a_maximum(void **state)
 {
@@ -129,12 +132,39 @@ static void lists_survive_removal(void **state)
     assert_null(list_take(&head));
 }
 
+static void *count_some(void *arg)
+{
+    for (int i = 0; i < 1000; i++)
+        mem_count(MEM_TIMER, i % 2 ? -1 : 2);
+    return arg;
+}
+
+/* There are fewer slots than threads here. */
+static void objects_are_counted_over_all_threads(void **state)
+{
+    (void)state;
+    enum { N_THREADS = 100 };
+    pthread_t threads[N_THREADS];
+    int64_t before = mem_live(MEM_TIMER);
+    for (int i = 0; i < N_THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, count_some, NULL), 0);
+    for (int i = 0; i < N_THREADS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(mem_live(MEM_TIMER) - before, N_THREADS * 500);
+    mem_count(MEM_TIMER, -(N_THREADS * 500));
+    assert_int_equal(mem_live(MEM_TIMER), before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(buf_has_a_maximum),        cmocka_unit_test(buf_prints_long_text),
-        cmocka_unit_test(arena_resets_to_a_mark),   cmocka_unit_test(slab_handles_go_stale),
-        cmocka_unit_test(bytes_compare_and_search), cmocka_unit_test(lists_survive_removal),
+        cmocka_unit_test(buf_has_a_maximum),
+        cmocka_unit_test(buf_prints_long_text),
+        cmocka_unit_test(arena_resets_to_a_mark),
+        cmocka_unit_test(slab_handles_go_stale),
+        cmocka_unit_test(bytes_compare_and_search),
+        cmocka_unit_test(lists_survive_removal),
+        cmocka_unit_test(objects_are_counted_over_all_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
