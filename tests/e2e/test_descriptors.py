@@ -132,14 +132,13 @@ def test_running_out_while_serving_does_not_spin(world):
     subprocess.run(["prlimit", f"--pid={g.proc.pid}", f"--nofile={n}:"], check=True)
     ask = {"model": "r", "stream": False, "messages": [{"role": "user", "content": "x"}]}
     waiting = [g.send("/v1/chat/completions", ask) for _ in range(30)]
-    before = cpu_seconds(g)
     wait_for(lambda: g.log().count("out of descriptors") >= 1, what="the shortage to be told")
     panel = socket.create_connection(("127.0.0.1", g.admin_port))
     panel.settimeout(20 * SLOW)
-    start = time.monotonic()
+    before, start = cpu_seconds(g), time.monotonic()
     wait_for(lambda: time.monotonic() - start > 1)
     spent = cpu_seconds(g) - before
-    assert spent < 0.5, f"{spent} s of CPU in a second of waiting"
+    assert spent < 0.15, f"{spent} s of CPU in a second of waiting"  # it tries again some thirty times
     assert g.log().count("out of descriptors") < 5
     subprocess.run(["prlimit", f"--pid={g.proc.pid}", "--nofile=1000:"], check=True)
     for s in waiting:
