@@ -136,7 +136,7 @@ void conn_drop_body(struct server_conn *c)
 {
     struct server *s = c->server;
     uncount_body(c);
-    if (c->body.cap == SPARE_BYTES && s->n_spares != SPARES_MAX) {
+    if (SPARES_MAX > 0 && c->body.cap == SPARE_BYTES && s->n_spares != SPARES_MAX) {
         POISON(c->body.p, SPARE_BYTES);
         s->spares[s->n_spares++] = c->body.p;
         c->body = (struct buf){0};
