@@ -3,6 +3,7 @@ import concurrent.futures
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -339,3 +340,17 @@ def test_descriptors_run_out_and_come_back(world):
     for s in socks:
         s.close()
     wait_for(lambda: g.call("/healthz", None, method="GET").status == 200, what="accepting again")
+
+
+def test_metrics_tell_live_objects(world):
+    g, _ = world.chain([Reply(end="hang")])
+
+    def alive():
+        text = g.admin("/metrics").body.decode()
+        return {m.group(1): int(m.group(2)) for m in re.finditer(r'^ringmain_live_objects\{type="(\w+)"\} (-?\d+)$', text, re.M)}
+    before = alive()
+    assert before["relay"] == before["exchange"] == 0 and before["config"] >= 1 and before["conn"] >= 1
+    s = g.send("/v1/chat/completions", {"model": "r", "stream": True, "messages": [{"role": "user", "content": "x"}]})
+    wait_for(lambda: alive()["relay"] == 1 and alive()["exchange"] == 1, what="the request to be alive")
+    s.close()
+    wait_for(lambda: alive() == before, what="its objects to go")
