@@ -135,9 +135,15 @@ static unsigned month_of(struct bytes name)
     return 0;
 }
 
+/* A day that its month does not have would be one of the next. */
 static bool compose(unsigned y, unsigned mo, unsigned d, unsigned h, unsigned mi, unsigned s, int64_t *wall_ms)
 {
+    int year;
+    unsigned month, day;
     if (mo < 1 || mo > 12 || d < 1 || d > 31 || h > 23 || mi > 59 || s > 60)
+        return false;
+    date_of(days_of(y, mo, d), &year, &month, &day);
+    if (month != mo)
         return false;
     *wall_ms = ((days_of(y, mo, d) * 24 + h) * 60 + mi) * 60000 + (int64_t)s * 1000;
     return true;

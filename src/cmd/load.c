@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 enum { FILE_BYTES_MAX = (4 << 20) + 1, READ_BYTES = 64 * 1024 }; /* one over, so that config can say it is too large */
+enum { NAMED_BYTES_MAX = 64 << 20 };                             /* of a file that a setting names: a price book */
 
 /* ---- files ---- */
 
@@ -45,10 +46,11 @@ static void scrub(struct buf *b)
     buf_fini(b);
 }
 
-static enum err read_small_file(const char *path, struct arena *a, struct bytes *out)
+/* One that is too large is not read in part. */
+static enum err read_named_file(const char *path, struct arena *a, struct bytes *out)
 {
-    struct buf content = {.max = FILE_BYTES_MAX};
-    bool is_read = load_bytes(path, &content);
+    struct buf content = {.max = NAMED_BYTES_MAX};
+    bool is_read = load_bytes(path, &content) && content.n < content.max;
     if (is_read)
         *out = arena_dup(a, buf_bytes(&content));
     scrub(&content);
@@ -155,7 +157,7 @@ enum err config_load_file(const char *path, struct config_faults *faults, struct
                                        .wall_ms = around.wall_ms,
                                        .vendor_from_host = vendor_from_host,
                                        .is_world_readable = is_world_readable};
-    enum err err = config_parse(buf_bytes(&text), path, &known, read_small_file, out, faults);
+    enum err err = config_parse(buf_bytes(&text), path, &known, read_named_file, out, faults);
     price_book_free(around.book);
     scrub(&text);
     if (err == ERR_OK)

@@ -160,6 +160,14 @@ def test_bad_price_file(place):
     assert 'ringmain.yaml:1:13: error: "price_file": line 2: price 1 (m): a rate is not decimal text' in out + err
 
 
+def test_a_large_price_file(place):
+    """A whole catalogue with its notes is larger than any configuration."""
+    price = {"names": ["openai/gpt-new"], "input": "3", "output": "9", "note": "x" * 5_000_000}
+    (place / "prices.json").write_text(json.dumps({"version": "1", "prices": [price]}))
+    (place / "ringmain.yaml").write_text("price_file: prices.json\n" + CONFIG)
+    assert "3 in, 9 out USD per million tokens" in run("check", "-c", "ringmain.yaml", cwd=place)[0]
+
+
 # ---- what was recorded
 
 RATES = {"a/m-a": {"input": "5", "output": "30"}, "b/m-b": {"input": "1", "output": "2"}}
