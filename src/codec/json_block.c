@@ -42,6 +42,7 @@ static const unsigned char digits[256] = {
     ['A'] = 26, ['B'] = 27, ['C'] = 28, ['D'] = 29, ['E'] = 30, ['F'] = 31};
 
 struct cursor {
+    const struct json_wide *wide;     /* json_wide_constants, or NULL */
     const unsigned char *start, *end; /* end: after the last brace */
     const unsigned char *block;       /* the bits are those of the 64 bytes there */
     uint64_t stops, escaped;
@@ -76,13 +77,8 @@ static inline unsigned unit_at(const struct cursor *c, const unsigned char *q)
 }
 
 /* The second bytes of escapes are where the bits are. */
-static inline void judge_escapes(struct cursor *c, uint64_t bits)
+static __attribute__((noinline)) void judge_each(struct cursor *c, uint64_t bits)
 {
-    c->units = 0;
-#if defined(RM_BLOCK_WIDE)
-    if (c->end - c->block >= JSON_BLOCK)
-        bits &= ~json_escapes_wide(c->block);
-#endif
     for (; bits != 0; bits &= bits - 1) {
         const unsigned char *q = c->block + __builtin_ctzll(bits);
         if (kinds[*q] & IS_ESCAPE)
@@ -97,34 +93,57 @@ static inline void judge_escapes(struct cursor *c, uint64_t bits)
     }
 }
 
-/* What the escapes save of which the second bytes are where the bits are. */
+static inline void judge_escapes(struct cursor *c, uint64_t bits, bool is_full)
+{
+    c->units = 0;
+#if defined(RM_BLOCK_WIDE)
+    if (is_full)
+        bits &= ~json_escapes_wide(c->wide, c->block);
+#endif
+    if (bits != 0)
+        judge_each(c, bits);
+}
+
+/* What the escapes save of which the second bytes are where the bits are: those of a u. */
+static __attribute__((noinline)) uint32_t count_units(const struct cursor *c, uint64_t bits)
+{
+    uint32_t less = 0;
+    for (; bits != 0; bits &= bits - 1) {
+        unsigned unit = unit_at(c, c->block + __builtin_ctzll(bits));
+        less += unit < 0x80 ? 4 : unit < 0x800 || unit - 0xd800 < 0x800 ? 3 : 2;
+    }
+    return less;
+}
+
 static inline void count_escapes(struct cursor *c, uint64_t bits)
 {
     c->less += (uint32_t)__builtin_popcountll(bits);
-    for (bits &= c->units; bits != 0; bits &= bits - 1) {
-        unsigned unit = unit_at(c, c->block + __builtin_ctzll(bits));
-        c->less += unit < 0x80 ? 4 : unit < 0x800 || unit - 0xd800 < 0x800 ? 3 : 2;
-    }
+    if ((bits & c->units) != 0)
+        c->less += count_units(c, bits & c->units);
 }
 
 /* ---- characters beyond ASCII ---- */
 
 #if defined(RM_BLOCK_WIDE)
-/* `last`: of the block's bytes, and three before them, where they do not lie in the text like that. */
-static inline void judge_high(struct cursor *c, uint64_t high)
+/* The first block and the last: three bytes before and 64 of it do not lie in the text. */
+static __attribute__((noinline)) void judge_edge(struct cursor *c)
 {
-    unsigned char around[32 + JSON_BLOCK];
+    unsigned char around[32 + JSON_BLOCK] = {0};
     const unsigned char *p = c->block;
+    size_t n = c->end - p < JSON_BLOCK ? (size_t)(c->end - p) : JSON_BLOCK, before = p == c->start ? 0 : 3;
+    memcpy(around + 32 - before, p - before, before + n);
+    c->is_bad |= !json_is_utf8_wide(c->wide, around + 32);
+}
+
+static inline void judge_high(struct cursor *c, uint64_t high, bool is_full)
+{
     if ((high | c->over) == 0)
         return;
-    if (c->end - p < JSON_BLOCK || p == c->start) {
-        size_t n = c->end - p < JSON_BLOCK ? (size_t)(c->end - p) : JSON_BLOCK, before = p == c->start ? 0 : 3;
-        memset(around, 0, sizeof around);
-        memcpy(around + 32 - before, p - before, before + n);
-        p = around + 32;
-    }
-    c->is_bad |= !json_is_utf8_wide(p);
     c->over = high >> 63;
+    if (is_full && c->block != c->start)
+        c->is_bad |= !json_is_utf8_wide(c->wide, c->block);
+    else
+        judge_edge(c);
 }
 #else
 /* The characters of two to four bytes that follow each other from q on; returns where one of one byte stands. Four
@@ -151,8 +170,9 @@ static inline const unsigned char *characters(const unsigned char *q, const unsi
 }
 
 /* The characters whose bytes are where the bits are; the last one may reach over the block. */
-static inline void judge_high(struct cursor *c, uint64_t high)
+static inline void judge_high(struct cursor *c, uint64_t high, bool is_full)
 {
+    (void)is_full;
     const unsigned char *next = c->block + JSON_BLOCK;
     uint64_t over = c->over;
     c->over = 0;
@@ -171,40 +191,39 @@ static inline void judge_high(struct cursor *c, uint64_t high)
 
 /* ---- blocks ---- */
 
-/* The block before may not be the one that was loaded last: what lies between was plain or not inside a string, and
- * then nothing was carried. */
-static inline void load(struct cursor *c, const unsigned char *block)
+/* Fewer than 64 bytes are left. */
+static __attribute__((noinline)) struct json_bits last_bits(const struct cursor *c, const unsigned char *block)
 {
-    struct json_bits bits;
-    c->block = block;
-    if (c->end - block >= JSON_BLOCK) {
-        bits = json_bits_of(block);
-    } else {
-        unsigned char last[JSON_BLOCK] = {0}; /* zeros stop: beyond the end nothing is plain */
-        memcpy(last, block, (size_t)(c->end - block));
-        bits = json_bits_of(last);
-    }
-    c->is_plain = (bits.stops | bits.slashes | c->carry) == 0;
-    c->escaped = 0;
-    if ((bits.slashes | c->carry) != 0) {
-        c->escaped = json_escaped(bits.slashes, &c->carry);
-        judge_escapes(c, c->escaped);
-    }
-    judge_high(c, bits.high);
-    c->stops = bits.stops & ~(bits.high | c->escaped);
+    unsigned char last[JSON_BLOCK] = {0}; /* zeros stop: beyond the end nothing is plain */
+    memcpy(last, block, (size_t)(c->end - block));
+    return json_bits_of(c->wide, last);
 }
 
-/* p, inside a string, is not in the block at hand: to the one that it is in, over those that are plain. */
-static inline const unsigned char *next_block(struct cursor *c, const unsigned char *p)
+/* The block before may not be the one that was loaded last: what lies between was plain or not inside a string, and
+ * then nothing was carried. */
+static inline __attribute__((always_inline)) void load(struct cursor *c, const unsigned char *block)
 {
-    const unsigned char *block = p - (size_t)(p - c->start) % JSON_BLOCK;
-    if (c->is_plain && p == block) {
-        while (c->end - block >= JSON_PLAIN && json_block_is_plain(block))
-            block += JSON_PLAIN;
-        p = block;
+    bool is_full = c->end - block >= JSON_BLOCK;
+    struct json_bits bits = is_full ? json_bits_of(c->wide, block) : last_bits(c, block);
+    uint64_t escaped = 0;
+    c->block = block;
+    c->is_plain = (bits.stops | bits.slashes | c->carry) == 0;
+    if ((bits.slashes | c->carry) != 0) {
+        escaped = json_escaped(bits.slashes, &c->carry);
+        judge_escapes(c, escaped, is_full);
     }
-    load(c, block);
-    return p;
+    judge_high(c, bits.high, is_full);
+    c->escaped = escaped;
+    c->stops = bits.stops & ~(bits.high | escaped);
+}
+
+/* From where the next block of 64 begins, over those that are plain, if the one before was so. */
+static inline const unsigned char *next_block(const struct cursor *c)
+{
+    const unsigned char *block = c->block + JSON_BLOCK;
+    while (c->is_plain && c->end - block >= JSON_PLAIN && json_block_is_plain(c->wide, block))
+        block += JSON_PLAIN;
+    return block;
 }
 
 /* ---- notes ---- */
@@ -232,18 +251,19 @@ static inline void note(struct cursor *c, const unsigned char *from, const unsig
 /* From p on, inside a string. */
 static __attribute__((noinline)) const unsigned char *string_rest(struct cursor *c, const unsigned char *p)
 {
+    if ((size_t)(p - c->block) >= JSON_BLOCK)
+        load(c, p - (size_t)(p - c->start) % JSON_BLOCK);
+    uint64_t ahead = UINT64_MAX << (p - c->block);
     for (;;) {
-        if ((size_t)(p - c->block) >= JSON_BLOCK)
-            p = next_block(c, p);
-        uint64_t ahead = UINT64_MAX << (p - c->block), stops = c->stops & ahead;
-        uint64_t escaped = c->escaped & ahead & (stops ^ (stops - 1));
+        uint64_t stops = c->stops & ahead, escaped = c->escaped & ahead & (stops ^ (stops - 1));
         if (escaped != 0)
             count_escapes(c, escaped);
         if (stops != 0) {
             p = c->block + __builtin_ctzll(stops);
             return p < c->end && *p == '"' ? p + 1 : NULL;
         }
-        p = c->block + JSON_BLOCK;
+        load(c, next_block(c));
+        ahead = UINT64_MAX;
     }
 }
 
@@ -483,6 +503,11 @@ static size_t without_blanks(struct bytes text)
 
 static void prepare(struct cursor *c, struct bytes text, unsigned max_depth, struct json_index *index)
 {
+#if defined(RM_BLOCK_WIDE)
+    c->wide = &json_wide_constants;
+#else
+    c->wide = NULL;
+#endif
     c->start = c->block = (const unsigned char *)text.p;
     c->end = c->start + text.n;
     c->carry = c->units = c->over = 0;

@@ -107,11 +107,15 @@ static inline bool json_is_plain_sse2(const unsigned char *p)
 #include "codec/json_wide.h"
 #endif
 
-/* The 64 bytes at p, all of them readable. */
-static inline struct json_bits json_bits_of(const unsigned char *p)
+#if !defined(RM_BLOCK_WIDE)
+struct json_wide; /* of no use here */
+#endif
+
+/* The 64 bytes at p, all of them readable. `wide`: json_wide_constants, where vectors are wide. */
+static inline struct json_bits json_bits_of(const struct json_wide *wide, const unsigned char *p)
 {
 #if defined(RM_BLOCK_WIDE)
-    return json_bits_wide(p);
+    return json_bits_wide(wide, p);
 #elif defined(__SSE2__) && !defined(RM_BLOCK_PORTABLE)
     return json_bits_sse2(p);
 #else
@@ -127,10 +131,10 @@ enum { JSON_PLAIN = JSON_BLOCK };
 #endif
 
 /* None of the JSON_PLAIN bytes at p is a stop or a backslash. */
-static inline bool json_block_is_plain(const unsigned char *p)
+static inline bool json_block_is_plain(const struct json_wide *wide, const unsigned char *p)
 {
 #if defined(RM_BLOCK_WIDE)
-    return json_is_plain_wide(p);
+    return json_is_plain_wide(wide, p);
 #elif defined(__SSE2__) && !defined(RM_BLOCK_PORTABLE)
     return json_is_plain_sse2(p);
 #else

@@ -2,20 +2,25 @@
  * edit is decided here, in a fixed order, so that equal input gives equal bytes. Other dialect: parsed into our own
  * words and rendered anew. A link's `set` and `drop` come last in both, and win over what was decided before. */
 #include "dialect/markers.h"
+#include "dialect/members.h"
 #include "dialect/request_impl.h"
 #include "dialect/walk.h"
 
-enum { EDITS_MAX = 48, DECIDED_MAX = 14 };
+enum { LINKS_MAX = 34, DECIDED_MAX = 14, EDITS_MAX = LINKS_MAX + DECIDED_MAX, MEMBERS_MAX = CHAT_MEMBERS + LINKS_MAX };
 
 /* Signatures that our encoder gives to reasoning which is not Anthropic's begin so; see the Messages encoder. */
 #define OWN_MARK "rm1:"
 
+/* Members are the dialect's, by number (none in a translated body), then others that the link sets or drops. */
 struct edits {
-    size_t n_members, n;
+    const char *const *names; /* n_own of them: of the dialect's */
+    size_t n_own, n_others, n;
     struct bytes text;
     struct json_scan scan;
-    struct json_member members[EDITS_MAX]; /* n_members of them */
-    struct json_edit v[EDITS_MAX];         /* n */
+    const struct json_member *v_members;     /* all of them, found in the text */
+    const char *others[LINKS_MAX];           /* n_others of them */
+    struct json_edit v[EDITS_MAX];           /* n */
+    struct json_member members[MEMBERS_MAX]; /* where they were looked for here */
 };
 
 struct building {
@@ -55,12 +60,22 @@ void adjusted_put_dropped(struct buf *adjusted, struct bytes name)
 
 /* ---- edits ---- */
 
-static struct json_member *found(struct edits *e, const char *name)
+static const struct json_member *own(const struct edits *e, enum body_member number)
 {
-    for (size_t i = 0; i < e->n_members; i++)
-        if (e->members[i].name[0] == name[0] && strcmp(e->members[i].name, name) == 0)
-            return &e->members[i];
-    return NULL;
+    RM_ASSERT(number < e->n_own);
+    return &e->v_members[number];
+}
+
+static size_t index_of(const struct edits *e, const char *name)
+{
+    size_t i = 0;
+    while (i < e->n_own && strcmp(e->names[i], name) != 0)
+        i++;
+    if (i < e->n_own)
+        return i;
+    for (i = 0; i < e->n_others && strcmp(e->others[i], name) != 0;)
+        i++;
+    return e->n_own + i;
 }
 
 static bool is_there(const struct json_member *m)
@@ -70,27 +85,27 @@ static bool is_there(const struct json_member *m)
 
 static void want(struct edits *e, const char *name)
 {
-    if (found(e, name) != NULL)
+    if (index_of(e, name) < e->n_own + e->n_others)
         return;
-    RM_ASSERT(e->n_members < EDITS_MAX);
-    e->members[e->n_members++] = (struct json_member){.name = name};
+    RM_ASSERT(e->n_others < LINKS_MAX);
+    e->others[e->n_others++] = name;
 }
 
 /* A second edit of the same member replaces the first. */
-static struct json_edit *edit_of(struct edits *e, const char *name)
+static struct json_edit *edit_of(struct edits *e, const struct json_member *m)
 {
     for (size_t i = 0; i < e->n; i++)
-        if (strcmp(e->v[i].name, name) == 0)
+        if (e->v[i].found == m)
             return &e->v[i];
+    RM_ASSERT(e->n < EDITS_MAX);
     struct json_edit *slot = &e->v[e->n++];
-    *slot = (struct json_edit){.name = name, .found = found(e, name)};
-    RM_ASSERT(slot->found != NULL);
+    *slot = (struct json_edit){.name = m->name, .found = m};
     return slot;
 }
 
-static void put_value(struct edits *e, const char *name, struct bytes json)
+static void put_value(struct edits *e, const struct json_member *m, struct bytes json)
 {
-    struct json_edit *edit = edit_of(e, name);
+    struct json_edit *edit = edit_of(e, m);
     edit->value = json;
     edit->remove = false;
 }
@@ -104,28 +119,15 @@ static struct bytes value_now(const struct edits *e, const struct json_member *m
     return m->type == JSON_ABSENT ? (struct bytes){NULL, 0} : json_member_raw(e->text, m);
 }
 
-static void take_out(struct edits *e, const char *name)
+static void take_out(struct edits *e, const struct json_member *m)
 {
-    edit_of(e, name)->remove = true;
+    edit_of(e, m)->remove = true;
 }
 
 static struct bytes number(struct arena *a, int64_t v)
 {
     return arena_printf(a, "%lld", (long long)v);
 }
-
-static struct bytes quoted(struct arena *a, struct bytes text)
-{
-    struct buf b = {0};
-    struct json_writer w;
-    jw_init(&w, &b);
-    jw_string(&w, text);
-    struct bytes json = arena_dup(a, buf_bytes(&b));
-    buf_fini(&b);
-    return json;
-}
-
-/* ---- a link's set and drop ---- */
 
 static bool is_plain_name(struct bytes name)
 {
@@ -135,10 +137,29 @@ static bool is_plain_name(struct bytes name)
     return name.n > 0 && name.n <= 128;
 }
 
+static struct bytes quoted(struct arena *a, struct bytes text)
+{
+    struct buf b = {0};
+    struct json_writer w;
+    if (is_plain_name(text)) { /* most are */
+        char *json = arena_alloc_raw(a, text.n + 2);
+        json[0] = json[text.n + 1] = '"';
+        memcpy(json + 1, text.p, text.n);
+        return bytes_from(json, text.n + 2);
+    }
+    jw_init(&w, &b);
+    jw_string(&w, text);
+    struct bytes json = arena_dup(a, buf_bytes(&b));
+    buf_fini(&b);
+    return json;
+}
+
+/* ---- a link's set and drop ---- */
+
 static enum err want_links_members(struct building *b)
 {
     const struct profile *p = b->profile;
-    if (p->n_set + p->n_drop > EDITS_MAX - DECIDED_MAX) {
+    if (p->n_set + p->n_drop > LINKS_MAX) {
         *b->why = "the link sets or drops too many members";
         return ERR_LIMIT;
     }
@@ -167,24 +188,29 @@ static bool is_short_and_safe(struct bytes json)
     return json.n > 0 && json.n <= 64;
 }
 
+static const struct json_member *links_member(const struct building *b, struct bytes name)
+{
+    return &b->edits.v_members[index_of(&b->edits, arena_dup(b->arena, name).p)];
+}
+
 static void apply_links_members(struct building *b)
 {
     const struct profile *p = b->profile;
     for (size_t i = 0; i < p->n_drop; i++) {
-        const char *name = arena_dup(b->arena, p->drop[i]).p;
         if (is_ours(p->drop[i]))
             continue;
-        if (found(&b->edits, name)->type != JSON_ABSENT)
+        const struct json_member *m = links_member(b, p->drop[i]);
+        if (m->type != JSON_ABSENT)
             adjusted_put_dropped(b->adjusted, p->drop[i]);
-        take_out(&b->edits, name);
+        take_out(&b->edits, m);
     }
     for (size_t i = 0; i < p->n_set; i++) {
-        const char *name = arena_dup(b->arena, p->set[i].name).p;
         if (is_ours(p->set[i].name))
             continue;
+        const struct json_member *m = links_member(b, p->set[i].name);
         struct bytes json = p->set[i].json;
-        adjusted_put(b->adjusted, name, is_short_and_safe(json) ? arena_dup(b->arena, json).p : "set");
-        put_value(&b->edits, name, json);
+        adjusted_put(b->adjusted, m->name, is_short_and_safe(json) ? arena_dup(b->arena, json).p : "set");
+        put_value(&b->edits, m, json);
     }
 }
 
@@ -193,14 +219,14 @@ static void apply_links_members(struct building *b)
 static void edit_model(struct building *b)
 {
     if (!bytes_eq(b->call->model, b->profile->model))
-        put_value(&b->edits, "model", quoted(b->arena, b->profile->model));
+        put_value(&b->edits, own(&b->edits, IN_MODEL), quoted(b->arena, b->profile->model));
 }
 
 static void edit_stream(struct building *b)
 {
-    bool is_on = found(&b->edits, "stream")->type == JSON_TRUE;
+    bool is_on = own(&b->edits, IN_STREAM)->type == JSON_TRUE;
     if (b->profile->is_stream != is_on)
-        put_value(&b->edits, "stream", b->profile->is_stream ? BYTES("true") : BYTES("false"));
+        put_value(&b->edits, own(&b->edits, IN_STREAM), b->profile->is_stream ? BYTES("true") : BYTES("false"));
 }
 
 static bool whole_value(struct building *b, const struct json_member *m, int64_t *out)
@@ -211,13 +237,14 @@ static bool whole_value(struct building *b, const struct json_member *m, int64_t
            json_tree_to_int(v, out);
 }
 
-static void clamp_tokens(struct building *b, const char *name)
+static void clamp_tokens(struct building *b, enum body_member which)
 {
+    const struct json_member *m = own(&b->edits, which);
     int64_t n, most = b->profile->max_output;
-    if (most <= 0 || !whole_value(b, found(&b->edits, name), &n) || n <= most)
+    if (most <= 0 || !whole_value(b, m, &n) || n <= most)
         return;
-    put_value(&b->edits, name, number(b->arena, most));
-    adjusted_put_int(b->adjusted, name, most);
+    put_value(&b->edits, m, number(b->arena, most));
+    adjusted_put_int(b->adjusted, m->name, most);
 }
 
 /* ---- splices of Chat ---- */
@@ -243,36 +270,36 @@ static struct bytes with_usage(struct building *b, struct bytes object)
 
 static void edit_stream_options(struct building *b)
 {
-    const struct json_member *m = found(&b->edits, "stream_options");
+    const struct json_member *m = own(&b->edits, CHAT_STREAM_OPTIONS);
     bool is_refused = b->profile->quirks & QUIRK_NO_STREAM_OPTIONS;
     bool is_turned_off = b->call->is_stream && !b->profile->is_stream;
     if (is_refused || is_turned_off) {
         if (m->type != JSON_ABSENT)
-            take_out(&b->edits, "stream_options");
+            take_out(&b->edits, own(&b->edits, CHAT_STREAM_OPTIONS));
         return;
     }
     if (!b->profile->is_stream || !b->profile->adds_usage || b->call->wants_usage)
         return;
-    put_value(&b->edits, "stream_options",
+    put_value(&b->edits, own(&b->edits, CHAT_STREAM_OPTIONS),
               m->type == JSON_OBJECT ? with_usage(b, json_member_raw(b->edits.text, m))
                                      : BYTES("{\"include_usage\":true}"));
 }
 
 /* A target has answered that it knows only one of the two names. */
-static void rename_tokens(struct building *b, const char *from, const char *to)
+static void rename_tokens(struct building *b, enum body_member from, enum body_member to)
 {
-    const struct json_member *old = found(&b->edits, from), *other = found(&b->edits, to);
+    const struct json_member *old = own(&b->edits, from), *other = own(&b->edits, to);
     if (old->type == JSON_ABSENT)
         return;
-    take_out(&b->edits, from);
+    take_out(&b->edits, old);
     int64_t n, most = b->profile->max_output;
     if (is_there(other) || !whole_value(b, old, &n)) {
-        adjusted_put_dropped(b->adjusted, bytes_of(from));
+        adjusted_put_dropped(b->adjusted, bytes_of(old->name));
         return;
     }
     bool is_clamped = most > 0 && n > most;
-    put_value(&b->edits, to, is_clamped ? number(b->arena, most) : json_member_raw(b->edits.text, old));
-    adjusted_put_int(b->adjusted, to, is_clamped ? most : n);
+    put_value(&b->edits, other, is_clamped ? number(b->arena, most) : json_member_raw(b->edits.text, old));
+    adjusted_put_int(b->adjusted, other->name, is_clamped ? most : n);
 }
 
 static void edit_tokens(struct building *b)
@@ -280,13 +307,13 @@ static void edit_tokens(struct building *b)
     bool wants_new = b->profile->quirks & QUIRK_MAX_COMPLETION_TOKENS;
     bool wants_old = !wants_new && b->profile->quirks & QUIRK_MAX_TOKENS;
     if (!wants_old)
-        clamp_tokens(b, "max_completion_tokens");
+        clamp_tokens(b, CHAT_MAX_COMPLETION_TOKENS);
     if (!wants_new)
-        clamp_tokens(b, "max_tokens");
+        clamp_tokens(b, IN_MAX_TOKENS);
     if (wants_new)
-        rename_tokens(b, "max_tokens", "max_completion_tokens");
+        rename_tokens(b, IN_MAX_TOKENS, CHAT_MAX_COMPLETION_TOKENS);
     if (wants_old)
-        rename_tokens(b, "max_completion_tokens", "max_tokens");
+        rename_tokens(b, CHAT_MAX_COMPLETION_TOKENS, IN_MAX_TOKENS);
 }
 
 /* Newer models say it by prompt_cache_options: a client who does so has decided. */
@@ -295,12 +322,13 @@ static void edit_retention(struct building *b)
     const struct profile *p = b->profile;
     if (p->cache_ttl_s <= 0 || !p->takes_retention)
         return;
-    if (!is_there(found(&b->edits, "prompt_cache_retention")) && !is_there(found(&b->edits, "prompt_cache_options"))) {
-        put_value(&b->edits, "prompt_cache_retention", BYTES("\"24h\""));
+    if (!is_there(own(&b->edits, CHAT_PROMPT_CACHE_RETENTION)) &&
+        !is_there(own(&b->edits, CHAT_PROMPT_CACHE_OPTIONS))) {
+        put_value(&b->edits, own(&b->edits, CHAT_PROMPT_CACHE_RETENTION), BYTES("\"24h\""));
         adjusted_put(b->adjusted, "prompt_cache_retention", "24h");
     }
-    if (p->cache_key.n > 0 && !is_there(found(&b->edits, "prompt_cache_key"))) {
-        put_value(&b->edits, "prompt_cache_key", quoted(b->arena, p->cache_key));
+    if (p->cache_key.n > 0 && !is_there(own(&b->edits, CHAT_PROMPT_CACHE_KEY))) {
+        put_value(&b->edits, own(&b->edits, CHAT_PROMPT_CACHE_KEY), quoted(b->arena, p->cache_key));
         adjusted_put(b->adjusted, "prompt_cache_key", "set");
     }
 }
@@ -374,7 +402,7 @@ static bool put_message(struct bytes message, bool is_first, struct buf *out)
  * ours. */
 static void strip_own_thinking(struct building *b)
 {
-    const struct json_member *m = found(&b->edits, "messages");
+    const struct json_member *m = own(&b->edits, IN_MESSAGES);
     struct bytes messages = value_now(&b->edits, m);
     if (m->type != JSON_ARRAY || memmem(messages.p, messages.n, "\"" OWN_MARK, sizeof OWN_MARK) == NULL)
         return;
@@ -390,22 +418,22 @@ static void strip_own_thinking(struct building *b)
     buf_fini(&out);
     if (bytes_eq(text, messages))
         return;
-    put_value(&b->edits, "messages", text);
+    put_value(&b->edits, own(&b->edits, IN_MESSAGES), text);
     adjusted_put(b->adjusted, "thinking", "stripped");
 }
 
 /* On a failover whose cache write would not pay: the client's own markers go too. */
 static void withhold_cache(struct building *b)
 {
-    static const char *const holders[] = {"tools", "system", "messages"};
-    bool is_any = b->profile->cache_ttl_s > 0 || is_there(found(&b->edits, "cache_control"));
+    static const unsigned char holders[] = {IN_TOOLS, MESSAGES_SYSTEM, IN_MESSAGES};
+    bool is_any = b->profile->cache_ttl_s > 0 || is_there(own(&b->edits, IN_CACHE_CONTROL));
     struct buf plain = {0};
-    take_out(&b->edits, "cache_control");
+    take_out(&b->edits, own(&b->edits, IN_CACHE_CONTROL));
     for (size_t i = 0; i < RM_COUNTOF(holders) && b->call->has_cache_markers; i++) {
-        const struct json_member *m = found(&b->edits, holders[i]);
+        const struct json_member *m = own(&b->edits, holders[i]);
         if (!is_there(m) || !markers_cut(json_member_raw(b->edits.text, m), &plain))
             continue;
-        put_value(&b->edits, holders[i], arena_dup(b->arena, buf_bytes(&plain)));
+        put_value(&b->edits, m, arena_dup(b->arena, buf_bytes(&plain)));
         buf_clear(&plain);
         is_any = true;
     }
@@ -423,18 +451,18 @@ static void edit_cache_control(struct building *b)
     int64_t ttl = b->profile->cache_ttl_s;
     if (ttl <= 0 || b->call->has_cache_markers)
         return;
-    put_value(&b->edits, "cache_control",
+    put_value(&b->edits, own(&b->edits, IN_CACHE_CONTROL),
               ttl <= 300 ? BYTES("{\"type\":\"ephemeral\"}") : BYTES("{\"type\":\"ephemeral\",\"ttl\":\"1h\"}"));
     adjusted_put(b->adjusted, "cache_control", ttl <= 300 ? "5m" : "1h");
 }
 
 static enum err edit_anthropic(struct building *b)
 {
-    struct json_member *thinking = found(&b->edits, "thinking");
+    const struct json_member *thinking = own(&b->edits, MESSAGES_THINKING);
     int64_t most = b->profile->max_output, budget;
     edit_model(b);
     edit_stream(b);
-    clamp_tokens(b, "max_tokens");
+    clamp_tokens(b, IN_MAX_TOKENS);
     if (most > 0 && thinking->type == JSON_OBJECT &&
         bytes_to_i64(walk_get(json_member_raw(b->edits.text, thinking), "budget_tokens"), &budget) && budget >= most) {
         *b->why = "the thinking budget exceeds what the model can give";
@@ -447,38 +475,29 @@ static enum err edit_anthropic(struct building *b)
 
 /* ---- both ways ---- */
 
-static const struct json_member *known(const struct call_members *all, const char *name)
-{
-    for (size_t i = 0; i < all->n; i++)
-        if (all->v[i].name[0] == name[0] && strcmp(all->v[i].name, name) == 0)
-            return &all->v[i];
-    return NULL;
-}
-
 /* The reading of the call has found all that is wanted now, in this very text: no second scan. (A link may set or drop
  * members that nobody else asks for.) */
-static bool is_known(const struct call_members *all, struct building *b, struct bytes text)
+static bool is_known(const struct call_members *all, const struct building *b, struct bytes text)
 {
-    struct edits *e = &b->edits;
-    if (all == NULL || all->body.p != text.p || all->body.n != text.n || all->max_depth > b->max_depth)
-        return false;
-    for (size_t i = 0; i < e->n_members; i++) {
-        const struct json_member *m = known(all, e->members[i].name);
-        if (m == NULL)
-            return false;
-        e->members[i] = *m;
-    }
-    e->scan = all->scan;
-    return true;
+    const struct edits *e = &b->edits;
+    return all != NULL && all->body.p == text.p && all->body.n == text.n && all->max_depth <= b->max_depth &&
+           all->n == e->n_own && e->n_others == 0;
 }
 
 static enum err scan_for_edits(struct building *b, struct bytes text)
 {
     struct edits *e = &b->edits;
+    size_t n = e->n_own + e->n_others;
     e->text = text;
-    if (is_known(b->call->members, b, text))
+    if (is_known(b->call->members, b, text)) {
+        e->v_members = b->call->members->v;
+        e->scan = b->call->members->scan;
         return ERR_OK;
-    enum err err = json_scan(text, b->max_depth, e->members, e->n_members, &e->scan);
+    }
+    for (size_t i = 0; i < n; i++)
+        e->members[i] = (struct json_member){.name = i < e->n_own ? e->names[i] : e->others[i - e->n_own]};
+    e->v_members = e->members;
+    enum err err = json_scan(text, b->max_depth, e->members, n, &e->scan);
     if (err == ERR_OK)
         return ERR_OK;
     const char *what = e->scan.error != NULL ? e->scan.error : err_text(err);
@@ -488,19 +507,8 @@ static enum err scan_for_edits(struct building *b, struct bytes text)
 
 static enum err splice_body(struct building *b, bool is_chat, struct bytes body, struct pieces *out)
 {
-    static const char *const chat[] = {"model",
-                                       "stream",
-                                       "stream_options",
-                                       "max_tokens",
-                                       "max_completion_tokens",
-                                       "prompt_cache_retention",
-                                       "prompt_cache_options",
-                                       "prompt_cache_key",
-                                       NULL};
-    static const char *const messages[] = {"model",    "stream", "max_tokens", "thinking", "cache_control",
-                                           "messages", "tools",  "system",     NULL};
-    for (const char *const *name = is_chat ? chat : messages; *name != NULL; name++)
-        want(&b->edits, *name);
+    b->edits.names = is_chat ? chat_names : messages_names;
+    b->edits.n_own = is_chat ? CHAT_MEMBERS : MESSAGES_MEMBERS;
     enum err e = want_links_members(b);
     if (e == ERR_OK)
         e = scan_for_edits(b, body);
@@ -558,7 +566,7 @@ enum err dialect_build_body(const struct dialect *client, const struct dialect *
                             struct pieces *out, struct buf *adjusted, const char **why)
 {
     struct building b;
-    memset(&b, 0, offsetof(struct building, edits.members)); /* the tables after it are large and mostly unused */
+    memset(&b, 0, offsetof(struct building, edits.others)); /* the tables after it are large and mostly unused */
     b.call = call;
     b.profile = p;
     b.max_depth = max_depth;

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "codec/json_hash.h"
 #include "dialect/markers.h"
+#include "dialect/members.h"
 #include "dialect/request_impl.h"
 #include "dialect/walk.h"
 
@@ -31,12 +32,9 @@ static enum err refuse(struct reading *r, enum err e, const char *why)
     return e;
 }
 
-static struct json_member *member(const struct reading *r, const char *name)
+static struct json_member *member(const struct reading *r, enum body_member m)
 {
-    for (size_t i = 0; i < r->n; i++)
-        if (r->members[i].name[0] == name[0] && strcmp(r->members[i].name, name) == 0)
-            return &r->members[i];
-    RM_UNREACHABLE();
+    return &r->members[m];
 }
 
 static bool is_given(const struct json_member *m)
@@ -44,9 +42,9 @@ static bool is_given(const struct json_member *m)
     return m->type != JSON_ABSENT && m->type != JSON_NULL;
 }
 
-static struct bytes raw(const struct reading *r, const char *name)
+static struct bytes raw(const struct reading *r, enum body_member number)
 {
-    const struct json_member *m = member(r, name);
+    const struct json_member *m = member(r, number);
     return is_given(m) ? json_member_raw(r->body, m) : (struct bytes){NULL, 0};
 }
 
@@ -79,7 +77,7 @@ static enum err read_text_of_model(struct reading *r, struct bytes text)
 
 static enum err read_model(struct reading *r)
 {
-    const struct json_member *m = member(r, "model");
+    const struct json_member *m = member(r, IN_MODEL);
     if (!is_given(m))
         return refuse(r, ERR_MISSING, "model is missing");
     if (m->type != JSON_STRING)
@@ -99,7 +97,7 @@ static enum err read_model(struct reading *r)
 
 static enum err read_stream(struct reading *r)
 {
-    const struct json_member *m = member(r, "stream");
+    const struct json_member *m = member(r, IN_STREAM);
     if (is_given(m) && m->type != JSON_TRUE && m->type != JSON_FALSE)
         return refuse(r, ERR_TYPE, "stream must be true or false");
     r->call->is_stream = m->type == JSON_TRUE;
@@ -107,9 +105,9 @@ static enum err read_stream(struct reading *r)
 }
 
 /* A whole number of at least `least`; leaves *out alone when the member is not given. */
-static enum err read_whole(struct reading *r, const char *name, int64_t least, int64_t *out)
+static enum err read_whole(struct reading *r, enum body_member number, int64_t least, int64_t *out)
 {
-    const struct json_member *m = member(r, name);
+    const struct json_member *m = member(r, number);
     yyjson_val *v;
     if (!is_given(m))
         return ERR_OK;
@@ -117,7 +115,7 @@ static enum err read_whole(struct reading *r, const char *name, int64_t least, i
     if (m->type != JSON_NUMBER || small_tree(r, json_member_raw(r->body, m), &v) != ERR_OK ||
         !json_tree_to_int(v, &n) || n < least)
         return refuse(r, ERR_TYPE,
-                      arena_printf(r->arena, "%s must be a whole number of at least %d", name, (int)least).p);
+                      arena_printf(r->arena, "%s must be a whole number of at least %d", m->name, (int)least).p);
     *out = n;
     return ERR_OK;
 }
@@ -338,8 +336,8 @@ static uint64_t hash_marked(const char *end, uint64_t head, struct bytes text, u
 static void read_prompt(struct reading *r, struct bytes system)
 {
     struct call *c = r->call;
-    struct bytes text = raw(r, "messages");
-    struct walk tools = walk_on(raw(r, "tools"), &r->index), messages = walk_on(text, &r->index);
+    struct bytes text = raw(r, IN_MESSAGES);
+    struct walk tools = walk_on(raw(r, IN_TOOLS), &r->index), messages = walk_on(text, &r->index);
     struct walk instructions = walk_on(system, &r->index), last = {0};
     size_t n = 0;
     count_tools(c, &tools);
@@ -386,19 +384,17 @@ static enum err scan_body(struct reading *r)
     return ERR_OK;
 }
 
-/* The members that are looked for, in the arena. `names` ends with NULL. */
-static void look_for(struct reading *r, const char *const *names)
+/* The members that are looked for, in the arena. */
+static void look_for(struct reading *r, const char *const *names, size_t n)
 {
-    for (r->n = 0; names[r->n] != NULL;)
-        r->n++;
-    r->members = arena_alloc_raw(r->arena, r->n * sizeof *r->members);
-    for (size_t i = 0; i < r->n; i++)
+    r->n = n;
+    r->members = arena_alloc_raw(r->arena, n * sizeof *r->members);
+    for (size_t i = 0; i < n; i++)
         r->members[i] = (struct json_member){.name = names[i]};
 }
 
-static enum err read_common(struct reading *r, const char *const *names)
+static enum err read_common(struct reading *r)
 {
-    look_for(r, names);
     *r->call = (struct call){.n = 1, .max_tokens = -1, .effort = BYTES(""), .state = BYTES(""), .cache_key = BYTES("")};
     enum err e = scan_body(r);
     if (e == ERR_OK)
@@ -406,16 +402,17 @@ static enum err read_common(struct reading *r, const char *const *names)
     if (e == ERR_OK)
         e = read_stream(r);
     if (e == ERR_OK)
-        e = read_whole(r, "max_tokens", 0, &r->call->max_tokens);
+        e = read_whole(r, IN_MAX_TOKENS, 0, &r->call->max_tokens);
     return e;
 }
 
 /* What all dialects have, then `rest`. The notes go when all is read. */
-static enum err read_body(struct reading *r, const char *const *names, enum err (*rest)(struct reading *r))
+static enum err read_body(struct reading *r, const char *const *names, size_t n, enum err (*rest)(struct reading *r))
 {
     struct json_note few[FEW_NOTES];
     r->few = few;
-    enum err e = read_common(r, names);
+    look_for(r, names, n);
+    enum err e = read_common(r);
     if (e == ERR_OK)
         e = rest(r);
     if (r->index.v != few)
@@ -423,17 +420,18 @@ static enum err read_body(struct reading *r, const char *const *names, enum err 
     return e;
 }
 
-static void read_state(struct reading *r, const char *const *names)
+/* The last of these n that is given. */
+static void read_state(struct reading *r, const unsigned char *numbers, size_t n)
 {
-    for (; *names != NULL; names++)
-        if (is_given(member(r, *names)))
-            r->call->state = bytes_of(*names);
+    for (size_t i = 0; i < n; i++)
+        if (is_given(member(r, numbers[i])))
+            r->call->state = bytes_of(member(r, numbers[i])->name);
 }
 
 /* A tool of another type than the plain one. */
 static bool has_special_tool(const struct reading *r, const char *plain)
 {
-    struct walk tools = walk_on(raw(r, "tools"), &r->index), w = walk_into(&tools);
+    struct walk tools = walk_on(raw(r, IN_TOOLS), &r->index), w = walk_into(&tools);
     while (walk_next(&w)) {
         struct bytes type = walk_get(w.value, "type");
         if (!raw_is_nothing(type) && !raw_is(type, plain))
@@ -443,10 +441,10 @@ static bool has_special_tool(const struct reading *r, const char *plain)
 }
 
 /* What an answer to this would hold beyond text, reasoning, calls of functions and usage. */
-static bool needs_whole(const struct reading *r, const char *plain_tool, const char *const *names)
+static bool needs_whole(const struct reading *r, const char *plain_tool, const unsigned char *numbers, size_t n)
 {
-    for (; *names != NULL; names++)
-        if (!raw_is_nothing(raw(r, *names)) && !bytes_is(raw(r, *names), "false"))
+    for (size_t i = 0; i < n; i++)
+        if (!raw_is_nothing(raw(r, numbers[i])) && !bytes_is(raw(r, numbers[i]), "false"))
             return true;
     return has_special_tool(r, plain_tool);
 }
@@ -454,89 +452,61 @@ static bool needs_whole(const struct reading *r, const char *plain_tool, const c
 static void read_openai_output(struct reading *r)
 {
     struct call *c = r->call;
-    c->wants_usage = bytes_is(walk_get(raw(r, "stream_options"), "include_usage"), "true");
-    c->has_json_schema = raw_is(walk_get(raw(r, "response_format"), "type"), "json_schema");
-    c->effort = read_string(r, raw(r, "reasoning_effort"));
-    struct walk w = walk_of(raw(r, "modalities"));
+    c->wants_usage = bytes_is(walk_get(raw(r, CHAT_STREAM_OPTIONS), "include_usage"), "true");
+    c->has_json_schema = raw_is(walk_get(raw(r, CHAT_RESPONSE_FORMAT), "type"), "json_schema");
+    c->effort = read_string(r, raw(r, CHAT_REASONING_EFFORT));
+    struct walk w = walk_of(raw(r, CHAT_MODALITIES));
     while (walk_next(&w))
         c->has_audio = c->has_audio || raw_is(w.value, "audio");
-    c->has_audio = c->has_audio || is_given(member(r, "audio"));
+    c->has_audio = c->has_audio || is_given(member(r, CHAT_AUDIO));
 }
 
 static enum err read_openai(struct reading *r)
 {
-    static const char *const state[] = {"previous_response_id", "conversation", "container", "thread", NULL};
-    static const char *const whole[] = {"logprobs", "moderation", "functions", NULL};
+    static const unsigned char state[] = {CHAT_PREVIOUS_RESPONSE_ID, CHAT_CONVERSATION, IN_CONTAINER, IN_THREAD};
+    static const unsigned char whole[] = {CHAT_LOGPROBS, CHAT_MODERATION, CHAT_FUNCTIONS};
     struct call *out = r->call;
-    enum err e = read_whole(r, "max_completion_tokens", 0, &out->max_tokens);
+    enum err e = read_whole(r, CHAT_MAX_COMPLETION_TOKENS, 0, &out->max_tokens);
     if (e == ERR_OK)
-        e = read_whole(r, "n", 1, &out->n);
+        e = read_whole(r, CHAT_N, 1, &out->n);
     if (e != ERR_OK)
         return e;
-    read_state(r, state);
+    read_state(r, state, sizeof state);
     read_openai_output(r);
-    out->needs_whole = needs_whole(r, "function", whole);
+    out->needs_whole = needs_whole(r, "function", whole, sizeof whole);
     read_prompt(r, (struct bytes){NULL, 0});
-    out->has_tools = out->has_tools || raw(r, "functions").n > 2;
-    out->cache_key = read_string(r, raw(r, "prompt_cache_key"));
-    count_whole_marker(out, raw(r, "cache_control"));
+    out->has_tools = out->has_tools || raw(r, CHAT_FUNCTIONS).n > 2;
+    out->cache_key = read_string(r, raw(r, CHAT_PROMPT_CACHE_KEY));
+    count_whole_marker(out, raw(r, IN_CACHE_CONTROL));
     return ERR_OK;
 }
 
 enum err openai_read_call(struct bytes body, unsigned max_depth, struct arena *a, struct call *out, const char **why)
 {
-    static const char *const names[] = {"model",
-                                        "messages",
-                                        "stream",
-                                        "stream_options",
-                                        "max_tokens",
-                                        "max_completion_tokens",
-                                        "n",
-                                        "tools",
-                                        "response_format",
-                                        "modalities",
-                                        "audio",
-                                        "reasoning_effort",
-                                        "functions",
-                                        "container",
-                                        "thread",
-                                        "conversation",
-                                        "previous_response_id",
-                                        "prompt_cache_retention",
-                                        "prompt_cache_options",
-                                        "cache_control",
-                                        "logprobs",
-                                        "moderation",
-                                        "prompt_cache_key",
-                                        NULL};
     struct reading r = {.body = body, .max_depth = max_depth, .arena = a, .call = out, .why = why};
-    return read_body(&r, names, read_openai);
+    return read_body(&r, chat_names, CHAT_MEMBERS, read_openai);
 }
 
 static enum err read_anthropic(struct reading *r)
 {
-    static const char *const state[] = {"container", "thread", NULL};
-    static const char *const whole[] = {"container", "mcp_servers", "context_management", NULL};
+    static const unsigned char state[] = {IN_CONTAINER, IN_THREAD};
+    static const unsigned char whole[] = {IN_CONTAINER, MESSAGES_MCP_SERVERS, MESSAGES_CONTEXT_MANAGEMENT};
     struct call *out = r->call;
     out->wants_usage = true;
-    read_state(r, state);
-    out->needs_whole = needs_whole(r, "custom", whole);
-    struct bytes config = raw(r, "output_config");
+    read_state(r, state, sizeof state);
+    out->needs_whole = needs_whole(r, "custom", whole, sizeof whole);
+    struct bytes config = raw(r, MESSAGES_OUTPUT_CONFIG);
     out->effort = read_string(r, walk_get(config, "effort"));
-    out->has_json_schema = !raw_is_nothing(walk_get(config, "format")) || is_given(member(r, "output_format"));
-    read_prompt(r, raw(r, "system"));
-    count_whole_marker(out, raw(r, "cache_control"));
+    out->has_json_schema = !raw_is_nothing(walk_get(config, "format")) || is_given(member(r, MESSAGES_OUTPUT_FORMAT));
+    read_prompt(r, raw(r, MESSAGES_SYSTEM));
+    count_whole_marker(out, raw(r, IN_CACHE_CONTROL));
     return ERR_OK;
 }
 
 enum err anthropic_read_call(struct bytes body, unsigned max_depth, struct arena *a, struct call *out, const char **why)
 {
-    static const char *const names[] = {
-        "model",     "messages",      "stream",        "max_tokens",         "system",
-        "tools",     "output_config", "output_format", "thinking",           "cache_control",
-        "container", "thread",        "mcp_servers",   "context_management", NULL};
     struct reading r = {.body = body, .max_depth = max_depth, .arena = a, .call = out, .why = why};
-    return read_body(&r, names, read_anthropic);
+    return read_body(&r, messages_names, MESSAGES_MEMBERS, read_anthropic);
 }
 
 enum err dialect_read_call(const struct dialect *d, struct bytes body, unsigned max_depth, struct arena *a,
