@@ -1,5 +1,6 @@
 /* ringmain check: all faults of a configuration at once, and what it would serve. */
 #include "base/buf.h"
+#include "cmd/check_price.h"
 #include "cmd/cmd.h"
 #include "cmd/load.h"
 #include "codec/json_write.h"
@@ -33,22 +34,7 @@ static void usage(FILE *to)
 
 /* ---- for people ---- */
 
-/* Pico-dollars a token are millionths of a dollar per million tokens; trailing zeros are left out. */
-static void put_rate(struct buf *out, int64_t rate)
-{
-    if (rate < 0) {
-        buf_puts(out, "?");
-        return;
-    }
-    size_t from = out->n;
-    buf_printf(out, "%lld.%06lld", (long long)(rate / 1000000), (long long)(rate % 1000000));
-    while (out->n > from && out->p[out->n - 1] == '0')
-        out->n--;
-    if (out->p[out->n - 1] == '.')
-        out->n--;
-}
-
-static void put_link(struct buf *out, const struct link_conf *link, bool is_last)
+static void put_link(struct buf *out, const struct link_conf *link, int64_t wall_ms, bool is_last)
 {
     buf_printf(out, "    %u. %s/%s", (unsigned)link->index + 1, link->provider->name, link->model);
     if (link->provider->is_off)
@@ -59,15 +45,9 @@ static void put_link(struct buf *out, const struct link_conf *link, bool is_last
         buf_printf(out, "  first token within auto (%u ms at first)", link->ttft_budget_ms);
     else
         buf_printf(out, "  first token within %u ms", link->ttft_budget_ms);
-    if (link->price == NULL) {
-        buf_puts(out, ", price unknown\n");
-        return;
-    }
     buf_puts(out, ", ");
-    put_rate(out, link->price->input);
-    buf_puts(out, " in, ");
-    put_rate(out, link->price->output);
-    buf_puts(out, " out USD per million tokens\n");
+    check_price_text(out, link, wall_ms);
+    buf_putc(out, '\n');
 }
 
 /* What hedging may be expected to cost: one request in twenty is later than p95, and then a second attempt is paid. */
@@ -97,7 +77,7 @@ static void put_hedge(struct buf *out, const struct route_conf *r)
                h->max_extra_permyriad / 100, h->max_extra_permyriad % 100, h->max_per_minute);
 }
 
-static void put_route(struct buf *out, const struct route_conf *r)
+static void put_route(struct buf *out, const struct route_conf *r, int64_t wall_ms)
 {
     buf_printf(out, "  %s  (deadline %u ms", r->model, r->deadline_ms);
     if (r->keepalive_sec > 0)
@@ -105,7 +85,7 @@ static void put_route(struct buf *out, const struct route_conf *r)
     buf_puts(out, r->breaker.is_off ? ", breaker off)\n" : ")\n");
     put_hedge(out, r);
     for (size_t i = 0; i < r->n_links && i < LINKS_SHOWN; i++)
-        put_link(out, &r->links[i], i + 1 == r->n_links);
+        put_link(out, &r->links[i], wall_ms, i + 1 == r->n_links);
     if (r->n_links > LINKS_SHOWN)
         buf_printf(out, "    and %zu more links\n", r->n_links - LINKS_SHOWN);
 }
@@ -138,7 +118,7 @@ static void put_summary(struct buf *out, const struct config *c, const struct ch
     put_descriptors(out, c, d);
     buf_printf(out, "\n\n%zu route%s\n", c->n_routes, c->n_routes == 1 ? "" : "s");
     for (size_t i = 0; i < c->n_routes && i < ROUTES_SHOWN; i++)
-        put_route(out, &c->routes[i]);
+        put_route(out, &c->routes[i], c->loaded_wall_ms);
     if (c->n_routes > ROUTES_SHOWN)
         buf_printf(out, "  and %zu more\n", c->n_routes - ROUTES_SHOWN);
 }
@@ -191,20 +171,7 @@ static void write_faults(struct json_writer *w, const struct config_faults *f)
     jw_end(w);
 }
 
-static void write_rate(struct json_writer *w, const char *name, int64_t rate)
-{
-    struct buf text = {0};
-    jw_key(w, name);
-    if (rate < 0) {
-        jw_null(w);
-        return;
-    }
-    put_rate(&text, rate);
-    jw_string(w, buf_bytes(&text));
-    buf_fini(&text);
-}
-
-static void write_link(struct json_writer *w, const struct link_conf *link)
+static void write_link(struct json_writer *w, const struct link_conf *link, int64_t wall_ms)
 {
     jw_object(w);
     jw_key(w, "provider");
@@ -218,16 +185,7 @@ static void write_link(struct json_writer *w, const struct link_conf *link)
     jw_key(w, "ttft_budget_auto");
     jw_bool(w, link->is_auto_budget);
     jw_key(w, "price");
-    if (link->price == NULL) {
-        jw_null(w);
-    } else {
-        jw_object(w);
-        write_rate(w, "input", link->price->input);
-        write_rate(w, "output", link->price->output);
-        jw_key(w, "version");
-        jw_cstr(w, link->price->version);
-        jw_end(w);
-    }
+    check_price_json(w, link, wall_ms);
     jw_end(w);
 }
 
@@ -242,7 +200,7 @@ static void write_routes(struct json_writer *w, const struct config *c)
         jw_key(w, "links");
         jw_array(w);
         for (size_t k = 0; k < c->routes[i].n_links; k++)
-            write_link(w, &c->routes[i].links[k]);
+            write_link(w, &c->routes[i].links[k], c->loaded_wall_ms);
         jw_end(w);
         jw_end(w);
     }

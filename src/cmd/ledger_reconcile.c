@@ -110,6 +110,10 @@ static void put_details(struct buf *b, const struct reconcile_row *r)
         show_usd(b, r->ours.estimated_nusd, 4);
         buf_puts(b, " of ours\n");
     }
+    if (r->ours.n_classed > 0)
+        buf_printf(b, "            %lld of %lld attempts were in a class of service of their own (%s)%s\n",
+                   (long long)r->ours.n_classed, (long long)r->ours.n_attempts, r->ours.service,
+                   r->ours.is_mixed ? ": sums of several classes do not tell their rates" : "");
     if (r->ours.n_unpriced > 0)
         buf_printf(b, "            %lld attempts had no known price: ledger reprice\n", (long long)r->ours.n_unpriced);
 }
@@ -194,6 +198,12 @@ static void row_json(struct json_writer *w, const struct reconcile_row *r)
     number(w, "estimated", r->ours.n_estimated, true);
     number(w, "estimated_nusd", r->ours.estimated_nusd, true);
     number(w, "unpriced", r->ours.n_unpriced, true);
+    number(w, "in_classes", r->ours.n_classed, true);
+    jw_key(w, "service");
+    if (r->ours.n_classed > 0 && !r->ours.is_mixed)
+        jw_cstr(w, r->ours.service);
+    else
+        jw_null(w);
     jw_end(w);
 }
 
@@ -220,11 +230,11 @@ static void print_json(const struct reconcile *r, const struct invoice *in)
 /* ---- comparing ---- */
 
 struct finder {
-    const struct prices *prices;
+    struct prices *prices;
     const char *provider;
 };
 
-static const struct price *find(struct bytes model, int64_t wall_ms, void *arg)
+static const struct price *find(struct bytes model, const char *service, int64_t wall_ms, void *arg)
 {
     const struct finder *f = arg;
     char name[512];
@@ -232,7 +242,8 @@ static const struct price *find(struct bytes model, int64_t wall_ms, void *arg)
         return NULL;
     memcpy(name, model.p, model.n);
     name[model.n] = '\0';
-    return prices_find(f->prices, f->provider, name, wall_ms);
+    bool is_standin;
+    return prices_find(f->prices, f->provider, name, service, wall_ms, &is_standin);
 }
 
 /* OpenAI counts cached input as input, Anthropic besides it. */

@@ -127,9 +127,9 @@ static void print_json(const struct reprice_report *r, int64_t n_written)
 
 /* ---- doing it ---- */
 
-static const struct price *find(const char *provider, const char *model, int64_t wall_ms, void *arg)
+static const struct price *find(const struct attempt_record *a, int64_t wall_ms, bool *is_standin, void *arg)
 {
-    return prices_find(arg, provider, model, wall_ms);
+    return prices_find(arg, a->provider, a->model, a->service, wall_ms, is_standin);
 }
 
 static int reprice(const struct asked *a, const struct ledger_stage *s, const struct reprice_ask *ask)

@@ -104,10 +104,11 @@ static const char *look_up_variable(const char *name, void *arg)
     return getenv(name);
 }
 
-static const struct price *look_up_price(const char *provider, const char *vendor, const char *model, void *arg)
+static void look_up_fare(const char *provider, const char *vendor, const char *model, struct arena *a, struct fare *out,
+                         void *arg)
 {
     const struct surroundings *s = arg;
-    return price_find(s->book, provider, vendor, model, s->wall_ms);
+    price_book_fare(s->book, provider, vendor, model, PRICE_LAYER_BUILTIN, a, out);
 }
 
 static int64_t wall_ms_now(void)
@@ -153,7 +154,7 @@ enum err config_load_file(const char *path, struct config_faults *faults, struct
                                        .memory_bytes = memory_bytes(),
                                        .getenv = look_up_variable,
                                        .arg = &around,
-                                       .price = look_up_price,
+                                       .fare = look_up_fare,
                                        .wall_ms = around.wall_ms,
                                        .vendor_from_host = vendor_from_host,
                                        .is_world_readable = is_world_readable};

@@ -101,7 +101,9 @@ static void set_cost(struct budget_report *out, const struct reading *r, const s
         out->ask.cut_usd = r->cut_nusd / (double)r->n_cut_priced / 1e9;
         return;
     }
-    const struct price *p = prices_find(stage->prices, out->provider, out->model, reader_now_ms(stage->reader));
+    bool is_standin;
+    int64_t now_ms = reader_now_ms(stage->reader);
+    const struct price *p = prices_find(stage->prices, out->provider, out->model, "", now_ms, &is_standin);
     struct usage u = {.input = r->n_inputs > 0 ? (int64_t)(r->input_tokens / (double)r->n_inputs + 0.5) : 0};
     int64_t nusd = p != NULL ? price_cost(p, &u) : NUSD_UNKNOWN;
     out->is_priced = nusd != NUSD_UNKNOWN;

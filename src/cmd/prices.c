@@ -12,6 +12,8 @@ enum { BOOK_BYTES_MAX = 64 << 20 };
 struct prices {
     const struct config *config;
     struct price_book *own, *builtin;
+    struct arena arena;
+    struct known *known;
 };
 
 static enum err read_book(struct prices *p, const char *file, char *message, size_t cap)
@@ -56,36 +58,56 @@ void prices_close(struct prices *p)
         return;
     price_book_free(p->own);
     price_book_free(p->builtin);
+    arena_fini(&p->arena);
     mem_free(p);
 }
 
-static const struct price *find_configured(const struct prices *p, const char *provider, const char *model)
+/* ---- finding ---- */
+
+/* A target that was asked for before: the same few are asked for again and again. */
+struct known {
+    struct known *next;
+    const char *provider, *model;
+    struct fare fare;
+};
+
+static void take_configured(const struct config *c, const char *name, struct arena *a, struct fare *out)
 {
-    const struct config *c = p->config;
-    const struct price *found = NULL;
-    size_t n = strlen(provider);
-    for (size_t i = 0; c != NULL && i < c->n_prices; i++) {
-        const char *name = c->prices[i].name;
-        if (strncmp(name, provider, n) == 0 && name[n] == '/' && strcmp(name + n + 1, model) == 0)
-            return c->prices[i].price;
-        if (strcmp(name, model) == 0)
-            found = c->prices[i].price;
-    }
-    return found;
+    for (size_t i = 0; c != NULL && i < c->n_prices; i++)
+        if (strcmp(c->prices[i].name, name) == 0)
+            for (size_t k = 0; k < c->prices[i].fare.n; k++)
+                fare_put(out, a, &c->prices[i].fare.v[k]);
 }
 
-const struct price *prices_find(const struct prices *p, const char *provider, const char *model, int64_t wall_ms)
+static const char *vendor_of(struct prices *p, const char *provider)
 {
-    const struct price *found = find_configured(p, provider, model);
     const struct provider_conf *conf = p->config != NULL ? config_provider(p->config, bytes_of(provider)) : NULL;
-    char vendor[64] = "";
-    if (conf != NULL && conf->vendor[0] != '\0') {
-        snprintf(vendor, sizeof vendor, "%s", conf->vendor);
-    } else if (conf != NULL) {
-        struct bytes v = vendor_from_host(bytes_of(conf->url.host));
-        snprintf(vendor, sizeof vendor, "%.*s", (int)v.n, v.p);
-    }
-    if (found == NULL && p->own != NULL)
-        found = price_find(p->own, provider, vendor, model, wall_ms);
-    return found != NULL ? found : price_find(p->builtin, provider, vendor, model, wall_ms);
+    if (conf == NULL || conf->vendor[0] != '\0')
+        return conf == NULL ? "" : conf->vendor;
+    return arena_dup(&p->arena, vendor_from_host(bytes_of(conf->url.host))).p;
+}
+
+static const struct fare *make_known(struct prices *p, const char *provider, const char *model)
+{
+    struct known *k = ARENA_NEW(&p->arena, struct known);
+    const char *vendor = vendor_of(p, provider);
+    k->provider = arena_dup(&p->arena, bytes_of(provider)).p;
+    k->model = arena_dup(&p->arena, bytes_of(model)).p;
+    take_configured(p->config, arena_printf(&p->arena, "%s/%s", provider, model).p, &p->arena, &k->fare);
+    take_configured(p->config, model, &p->arena, &k->fare);
+    if (p->own != NULL)
+        price_book_fare(p->own, provider, vendor, model, PRICE_LAYER_FILE, &p->arena, &k->fare);
+    price_book_fare(p->builtin, provider, vendor, model, PRICE_LAYER_BUILTIN, &p->arena, &k->fare);
+    k->next = p->known;
+    p->known = k;
+    return &k->fare;
+}
+
+const struct price *prices_find(struct prices *p, const char *provider, const char *model, const char *service,
+                                int64_t wall_ms, bool *is_standin)
+{
+    for (const struct known *k = p->known; k != NULL; k = k->next)
+        if (strcmp(k->provider, provider) == 0 && strcmp(k->model, model) == 0)
+            return fare_at(&k->fare, service, wall_ms, is_standin);
+    return fare_at(make_known(p, provider, model), service, wall_ms, is_standin);
 }

@@ -13,7 +13,9 @@ struct prices;
 enum err prices_open(const struct config *config, const char *file, struct prices **out, char *message,
                      size_t message_cap) RM_MUST_USE;
 void prices_close(struct prices *p);
-/* NULL = unknown. `provider` is a name of the configuration; one that it does not know is taken for no vendor. */
-const struct price *prices_find(const struct prices *p, const char *provider, const char *model, int64_t wall_ms);
+/* As an attempt would be priced that began then, see fare_at. NULL = unknown. `provider` is a name of the
+ * configuration; one that it does not know is taken for no vendor. Not for two threads at once. */
+const struct price *prices_find(struct prices *p, const char *provider, const char *model, const char *service,
+                                int64_t wall_ms, bool *is_standin);
 
 #endif

@@ -155,7 +155,7 @@ void advice_route(struct loader *l, const struct route_conf *r, const struct nod
 
 void advice_tariff(struct loader *l)
 {
-    for (size_t i = 0; i < l->n_prices; i++)
+    for (size_t i = 0; i < l->config->n_prices; i++)
         if (!l->price_is_used[i])
             fault_warning(&l->log, place_of_key(l->price_nodes[i]), "the price of \"%s\" belongs to no link",
                           fault_quote(&l->log, l->price_nodes[i]->key));

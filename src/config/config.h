@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "config/parse.h"
+#include "config/policy.h"
 #include "model/money.h"
 #include "model/outcome.h"
 #include "model/profile.h"
@@ -71,44 +72,13 @@ struct link_conf {
     size_t n_set;
     const struct bytes *drop;
     size_t n_drop;
-    const struct price *price; /* NULL = unknown; from the config's prices, else the price book */
+    const struct price *price; /* the standard one at the time of loading, for what is only weighed; NULL = unknown */
+    const struct fare *fare;   /* what attempts are priced by, see link_price; NULL = `price`, at all times */
+    const char *service;       /* class of service that `set` asks for; NULL = none */
+    bool drops_service;        /* the client's own wish for one does not get there */
     uint16_t index;            /* position in the chain */
     uint16_t equals;           /* neighbours with the same number are equals: see cache.affinity */
     uint16_t target_id;        /* filled by plan_bind */
-};
-
-struct breaker_conf {
-    bool is_off;
-    uint32_t failures, ratio_permille, ratio_min, window_ms, cooldown_ms, cooldown_max_ms;
-};
-
-/* `ttft_auto`: budgets that set themselves. */
-enum auto_percentile { AUTO_P90, AUTO_P95, AUTO_P98, AUTO_P99, AUTO_P995, AUTO_P999, AUTO_PERCENTILE_N };
-struct auto_conf {
-    uint32_t percentile; /* enum auto_percentile */
-    uint32_t min_ms, max_ms, fallback_ms, min_samples;
-    bool is_shadow; /* ttft_budget_mode: it cuts nothing */
-};
-static inline unsigned auto_permille(unsigned percentile)
-{
-    static const unsigned short permille[AUTO_PERCENTILE_N] = {900, 950, 980, 990, 995, 999};
-    return permille[percentile];
-}
-
-struct hedge_conf {
-    bool is_on;
-    uint32_t after_ms; /* 0 = p95 of the target's own */
-    uint32_t max_extra_permyriad, max_per_minute;
-};
-
-/* What is done about the prompt caches of providers. */
-enum cache_standby { STANDBY_NEVER, STANDBY_EXPECTED_VALUE, STANDBY_SUSTAINED, STANDBY_ALWAYS };
-enum cache_return { RETURN_AT_ONCE, RETURN_BY_VALUE };
-struct cache_conf {
-    uint32_t standby; /* enum cache_standby */
-    uint32_t sustained_after_ms;
-    uint32_t goes_back; /* enum cache_return */
-    uint32_t affinity;  /* of a conversation to one of equal links: 0 = off */
 };
 
 /* failover_on, resolved: outcome words and status numbers. */
@@ -158,6 +128,7 @@ struct config {
     struct arena arena;   /* owns everything below */
     struct config *whole; /* of a core's handle: the snapshot it shows; NULL = this is the snapshot */
     _Atomic int refs;
+    int64_t loaded_wall_ms;
     uint64_t version;         /* 1, 2, … per successful load in this process */
     const char *path;         /* of the file; "" = from memory */
     const char *listen;       /* "127.0.0.1:8080" */
@@ -177,7 +148,7 @@ struct config {
     size_t n_providers;
     struct route_conf *routes;
     size_t n_routes;
-    struct named_price *prices; /* in the order of the file */
+    struct named_fare *prices; /* in the order of the file */
     size_t n_prices;
     const char *price_file;            /* "" = none */
     void (*on_free)(struct config *c); /* set by whoever filled `tls` and `mould`; may be NULL */
@@ -188,6 +159,16 @@ struct config {
 struct config *config_of_core(struct config *whole);
 struct config *config_ref(struct config *c);
 void config_unref(struct config *c); /* frees at zero, scrubs secrets */
+
+/* The price of an attempt at a link, by the time at which it begins; see fare_at. */
+static inline const struct price *link_price(const struct link_conf *l, const char *service, int64_t wall_ms,
+                                             bool *is_standin)
+{
+    if (l->fare != NULL)
+        return fare_at(l->fare, service, wall_ms, is_standin);
+    *is_standin = false;
+    return l->price;
+}
 
 const struct route_conf *config_route(const struct config *c, struct bytes model);
 const struct provider_conf *config_provider(const struct config *c, struct bytes name);

@@ -11,8 +11,12 @@ static const struct chapter chapters[] = {
     {SECTION_ADMIN, "admin", "Where `admin` is a map."},
     {SECTION_KEY, "client_keys[]", "Each item of `client_keys`."},
     {SECTION_RATES, "prices",
-     "Each value of `prices`; the key is `provider/model` (goes first) or `model`, with the "
-     "provider's name of the model."},
+     "Each value of `prices`, or each item of it where it is a list: one for each class of service and each span of "
+     "days. "
+     "The key is `provider/model` (goes first) or `model`, with the provider's name of the model. What the members do "
+     "is "
+     "told in [prices.md](prices.md)."},
+    {SECTION_TIER, "prices.tiers[]", "Each item of `tiers`."},
     {SECTION_LIMITS, "limits", "Reaching one is an answer or an event, never an accident."},
     {SECTION_PROVIDER, "providers.NAME", "Each value of `providers`."},
     {SECTION_ROUTE, "routes[] and defaults", "Each item of `routes`; in `defaults` all but `model`."},

@@ -224,6 +224,7 @@ static void begin(struct loader *l, const char *path)
     mem_count(MEM_CONFIG, 1);
     atomic_init(&c->refs, 1);
     l->config = c;
+    c->loaded_wall_ms = l->known->wall_ms;
     c->path = arena_dup(&c->arena, bytes_of(path)).p;
     const char *slash = strrchr(c->path, '/');
     size_t n = slash == NULL ? 0 : (size_t)(slash - c->path) + 1;

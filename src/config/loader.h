@@ -15,12 +15,10 @@ struct loader {
     const char *folder; /* of the file, with its slash; "" = here */
     struct file_values file;
     const struct node **provider_nodes; /* by index */
-    const struct node **price_nodes;    /* entries of `prices` … */
-    struct price *prices;               /* … and their rates */
+    const struct node **price_nodes;    /* entries of `prices` */
     bool *price_is_used;
     struct price_book *book;          /* of `price_file`; NULL = none */
     const struct abort_table *aborts; /* the built-in one, once it was asked for */
-    size_t n_prices;
 };
 
 enum { PROVIDERS_MAX = 1000, ROUTES_MAX = 10000, LINKS_MAX = 64, KEYS_MAX = 10000 };
@@ -39,9 +37,9 @@ const char *loader_vendor(struct loader *l, const struct provider_conf *p);
 void provider_load(struct loader *l);
 void tariff_load(struct loader *l, const struct node *root);
 void route_load(struct loader *l);
-/* The price of a target: the file's `prices`, then `price_file`, then the book that is known. In the snapshot's arena;
- * NULL = unknown. */
-const struct price *tariff_find(struct loader *l, const struct provider_conf *p, const char *model);
+/* The prices of a target: the file's `prices`, then those of `price_file`, then those of the book that is known. In the
+ * snapshot's arena. */
+const struct fare *tariff_find(struct loader *l, const struct provider_conf *p, const char *model);
 /* Warnings about what is allowed and unwise. */
 void advice_provider(struct loader *l, const struct provider_conf *p, const struct node *at);
 /* items[i] is the place of link i. */

@@ -6,13 +6,14 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "model/money.h"
+#include "price/fare.h"
 
 struct config;
 
-/* A price of the file's own, by "provider/model" or "model". */
-struct named_price {
+/* Prices of the file's own, by "provider/model" or "model". */
+struct named_fare {
     const char *name;
-    const struct price *price;
+    struct fare fare;
 };
 
 struct config_fault {
@@ -27,6 +28,9 @@ struct config_faults {
     size_t n, n_errors;
 };
 
+/* Where a price comes from: fare.h. */
+enum { PRICE_LAYER_CONFIG, PRICE_LAYER_FILE, PRICE_LAYER_BUILTIN };
+
 /* Names that live in rooms which config may not see. NULL-terminated. */
 struct config_known {
     const char *const *dialects;
@@ -35,9 +39,9 @@ struct config_known {
     uint64_t memory_bytes;                              /* of the machine, for per cent */
     const char *(*getenv)(const char *name, void *arg); /* the environment is handed in */
     void *arg;
-    const struct price *(*price)(const char *provider, const char *vendor, const char *model,
-                                 void *arg);             /* the price book */
-    int64_t wall_ms;                                     /* the day whose prices of `price_file` hold; ms since 1970 */
+    void (*fare)(const char *provider, const char *vendor, const char *model, struct arena *a, struct fare *out,
+                 void *arg);                             /* adds what the price book knows, as PRICE_LAYER_BUILTIN */
+    int64_t wall_ms;                                     /* the time of loading, ms since 1970 */
     struct bytes (*vendor_from_host)(struct bytes host); /* for the price book; NULL = vendors are as configured */
     bool (*is_world_readable)(const char *path);         /* of an api_key_file; NULL = not asked */
 };

@@ -1,6 +1,7 @@
 /* routes: built-in defaults, then `defaults`, then the route, then the link, each layer laid over a copy of the one
  * below. So precedence is the order of the copies and is written nowhere else. */
 #include "config/loader.h"
+#include "price/service_class.h"
 
 enum { SET_MAX = 64, MODEL_BYTES_MAX = 256 };
 
@@ -222,6 +223,23 @@ static bool may_change(struct loader *l, const char *setting, struct bytes name,
     return true;
 }
 
+static bool is_service(struct bytes member)
+{
+    return bytes_is(member, "service_tier") || bytes_is(member, "speed");
+}
+
+/* The class of service that a link asks for itself: what its attempts cost where the answer does not say. */
+static void note_service(struct loader *l, const struct node *item, struct link_conf *link)
+{
+    char word[SERVICE_BYTES];
+    if (!is_service(item->key) || item->kind != NODE_SCALAR)
+        return;
+    service_class_read(item->text, word);
+    bool is_priority =
+        bytes_is(item->key, "service_tier") && strcmp(word, "fast") == 0; /* one and the same to OpenAI */
+    link->service = is_priority ? "priority" : arena_dup(&l->config->arena, bytes_of(word)).p;
+}
+
 static void read_set(struct loader *l, const struct node *map, struct link_conf *link)
 {
     struct arena *a = &l->config->arena;
@@ -238,6 +256,7 @@ static void read_set(struct loader *l, const struct node *map, struct link_conf 
         node_json(item, &json);
         set[link->n_set++] = (struct set_member){arena_dup(a, item->key), arena_dup(a, buf_bytes(&json))};
         buf_fini(&json);
+        note_service(l, item, link);
     }
     link->set = set;
 }
@@ -256,6 +275,7 @@ static void read_drop(struct loader *l, const struct node *list, struct link_con
                         node_kind_text(item));
         else if (may_change(l, "drop", item->text, place_of(item)))
             drop[link->n_drop++] = arena_dup(&l->config->arena, item->text);
+        link->drops_service |= item->kind == NODE_SCALAR && is_service(item->text);
     }
     link->drop = drop;
     for (size_t i = 0; i < link->n_drop; i++)
@@ -332,7 +352,9 @@ static bool read_link(struct loader *l, const struct route_values *v, const stru
         return false;
     link->model =
         values.model != NULL && values.model[0] != '\0' ? values.model : upstream_model(link->provider, v->model);
-    link->price = tariff_find(l, link->provider, link->model);
+    bool is_standin;
+    link->fare = tariff_find(l, link->provider, link->model);
+    link->price = fare_at(link->fare, "", l->known->wall_ms, &is_standin);
     return true;
 }
 

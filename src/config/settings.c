@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "model/profile.h"
+#include "price/price.h"
 
 static const struct setting rows[] = {
 #define RESTART SETTING_RESTART
@@ -33,9 +34,9 @@ const struct setting *settings_rows(size_t *n)
 
 const char *settings_section_text(enum section s)
 {
-    static const char *const texts[SECTION_N] = {"the file",   "admin",   "a client key", "a price",   "limits",
-                                                 "a provider", "a route", "breaker",      "ttft_auto", "hedge",
-                                                 "cache",      "a link",  "supports"};
+    static const char *const texts[SECTION_N] = {"the file", "admin",      "a client key", "a price", "a tier",
+                                                 "limits",   "a provider", "a route",      "breaker", "ttft_auto",
+                                                 "hedge",    "cache",      "a link",       "supports"};
     return texts[s];
 }
 
@@ -113,6 +114,15 @@ static bool parse_micro(struct bytes text, uint64_t *out)
     return true;
 }
 
+static bool parse_pico(struct bytes text, uint64_t *out)
+{
+    int64_t v;
+    if (!price_request_parse(text, &v))
+        return false;
+    *out = (uint64_t)v;
+    return true;
+}
+
 static bool in_range(const struct setting *s, uint64_t v)
 {
     return s->max == 0 || (v >= s->min && v <= s->max);
@@ -142,6 +152,8 @@ static bool parse_number(const struct settings_reader *r, const struct setting *
             return false;
         *out *= 1000;
         return true;
+    case SETTING_PER_REQUEST:
+        return parse_pico(text, out);
     case SETTING_RATE:
         return parse_micro(text, out);
     default:
@@ -174,6 +186,8 @@ static const char *number_noun(enum setting_kind kind)
         return "per cent like 2% or 0.5%";
     case SETTING_USD:
         return "US dollars as a decimal number like 1.00";
+    case SETTING_PER_REQUEST:
+        return "US dollars a request as a decimal number like 0.005, at most twelve decimals";
     case SETTING_RATE:
         return "US dollars per million tokens as a decimal number like 0.28, at most six decimals";
     default:

@@ -10,6 +10,7 @@ enum section {
     SECTION_ADMIN,
     SECTION_KEY,
     SECTION_RATES,
+    SECTION_TIER,
     SECTION_LIMITS,
     SECTION_PROVIDER,
     SECTION_ROUTE,
@@ -30,13 +31,14 @@ enum setting_kind {
     SETTING_BYTES,  /* with K, M, G or KiB, MiB, GiB */
     SETTING_MEMORY, /* the same, or per cent of the machine's */
     SETTING_TOKENS,
-    SETTING_RATIO,    /* 0.5 -> permille */
-    SETTING_PERCENT,  /* 2% or 0.5% -> hundredths of a per cent */
-    SETTING_USD,      /* decimal text -> nano-dollars */
-    SETTING_RATE,     /* decimal text, USD per million tokens -> pico-dollars a token */
-    SETTING_WORD,     /* index among words; uint32_t */
-    SETTING_TRISTATE, /* true, false; enum tristate as uint32_t */
-    SETTING_MAP,      /* const struct node *, NULL = none; read by its own file */
+    SETTING_RATIO,       /* 0.5 -> permille */
+    SETTING_PERCENT,     /* 2% or 0.5% -> hundredths of a per cent */
+    SETTING_USD,         /* decimal text -> nano-dollars */
+    SETTING_PER_REQUEST, /* decimal text, USD -> pico-dollars */
+    SETTING_RATE,        /* decimal text, USD per million tokens -> pico-dollars a token */
+    SETTING_WORD,        /* index among words; uint32_t */
+    SETTING_TRISTATE,    /* true, false; enum tristate as uint32_t */
+    SETTING_MAP,         /* const struct node *, NULL = none; read by its own file */
     SETTING_LIST,
     SETTING_ANY,
     SETTING_UNBUILT /* part of the design, refused */
@@ -73,6 +75,16 @@ struct admin_values {
 };
 struct key_values {
     const char *name, *sha256;
+};
+struct rates_values { /* rates as in struct price, -1 = not given */
+    int64_t input, output, cache_read, cache_write_5m, cache_write_1h, reasoning, request;
+    const struct node *tiers;
+    const char *service, *valid_from, *valid_until, *version, *source, *date, *note;
+};
+struct tier_values {
+    int64_t above;
+    uint32_t inclusive;
+    int64_t input, output, cache_read, cache_write_5m, cache_write_1h, reasoning;
 };
 struct provider_values {
     const char *dialect, *base_url, *vendor, *ca_file;

@@ -395,7 +395,12 @@ static void look_for(struct reading *r, const char *const *names, size_t n)
 
 static enum err read_common(struct reading *r)
 {
-    *r->call = (struct call){.n = 1, .max_tokens = -1, .effort = BYTES(""), .state = BYTES(""), .cache_key = BYTES("")};
+    *r->call = (struct call){.n = 1,
+                             .max_tokens = -1,
+                             .effort = BYTES(""),
+                             .state = BYTES(""),
+                             .cache_key = BYTES(""),
+                             .service = BYTES("")};
     enum err e = scan_body(r);
     if (e == ERR_OK)
         e = read_model(r);
@@ -477,6 +482,9 @@ static enum err read_openai(struct reading *r)
     read_prompt(r, (struct bytes){NULL, 0});
     out->has_tools = out->has_tools || raw(r, CHAT_FUNCTIONS).n > 2;
     out->cache_key = read_string(r, raw(r, CHAT_PROMPT_CACHE_KEY));
+    out->service = read_string(r, raw(r, IN_SERVICE_TIER));
+    if (bytes_is(out->service, "fast")) /* another name of it (openai-chat.md, service_tier) */
+        out->service = BYTES("priority");
     count_whole_marker(out, raw(r, IN_CACHE_CONTROL));
     return ERR_OK;
 }
@@ -498,6 +506,8 @@ static enum err read_anthropic(struct reading *r)
     struct bytes config = raw(r, MESSAGES_OUTPUT_CONFIG);
     out->effort = read_string(r, walk_get(config, "effort"));
     out->has_json_schema = !raw_is_nothing(walk_get(config, "format")) || is_given(member(r, MESSAGES_OUTPUT_FORMAT));
+    bool is_fast = raw_is(raw(r, MESSAGES_SPEED), "fast");
+    out->service = is_fast ? BYTES("fast") : read_string(r, raw(r, IN_SERVICE_TIER));
     read_prompt(r, raw(r, MESSAGES_SYSTEM));
     count_whole_marker(out, raw(r, IN_CACHE_CONTROL));
     return ERR_OK;

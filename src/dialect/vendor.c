@@ -28,12 +28,27 @@ static const struct host_row hosts[] = {
     {"moonshot.cn", "moonshot"},
     {"aliyuncs.com", "alibaba"},
     {"perplexity.ai", "perplexity"},
+    {"cohere.com", "cohere"},
+    {"cohere.ai", "cohere"},
+    {"novita.ai", "novita"},
+    {"cloudflare.com", "cloudflare"},
+    {"amazonaws.com", "bedrock"},
+    {"googleapis.com", "google"},
+    {"sambanova.ai", "sambanova"},
+    {"nebius.com", "nebius"},
+    {"nebius.ai", "nebius"},
+    {"huggingface.co", "huggingface"},
+    {"replicate.com", "replicate"},
+    {"ai21.com", "ai21"},
+    {"minimax.io", "minimax"},
+    {"minimaxi.com", "minimax"},
 };
 
-static const char *const names[] = {"openai",     "azure",    "anthropic", "together",   "fireworks", "deepinfra",
-                                    "groq",       "mistral",  "deepseek",  "openrouter", "xai",       "cerebras",
-                                    "vllm",       "llamacpp", "ollama",    "zai",        "moonshot",  "alibaba",
-                                    "perplexity", "generic",  NULL};
+static const char *const names[] = {
+    "openai",    "azure",      "anthropic",   "together",  "fireworks", "deepinfra",  "groq",    "mistral",
+    "deepseek",  "openrouter", "xai",         "cerebras",  "vllm",      "llamacpp",   "ollama",  "zai",
+    "moonshot",  "alibaba",    "perplexity",  "cohere",    "novita",    "cloudflare", "bedrock", "google",
+    "sambanova", "nebius",     "huggingface", "replicate", "ai21",      "minimax",    "generic", NULL};
 
 static bool is_at_or_below(struct bytes host, struct bytes domain)
 {

@@ -2,6 +2,8 @@
 
 #include "base/check.h"
 
+#include <stdio.h>
+
 /* ---- binding ----
  * A binding that SQLite does costs some 90 instructions, one that is left out ten. */
 
@@ -154,7 +156,9 @@ static void bind_tokens(struct binder *b, const struct usage *u)
 static int64_t flags_of(const struct attempt_record *a)
 {
     return (a->in_stream ? ATTEMPT_FLAG_IN_STREAM : 0) | (a->is_started ? ATTEMPT_FLAG_STARTED : 0) |
-           (a->is_served ? ATTEMPT_FLAG_SERVED : 0) | (a->cache_mark == CACHE_ASKED ? ATTEMPT_FLAG_CACHE_ASKED : 0) |
+           (a->is_served ? ATTEMPT_FLAG_SERVED : 0) | (a->is_service_told ? ATTEMPT_FLAG_SERVICE_TOLD : 0) |
+           (a->is_price_standin ? ATTEMPT_FLAG_STANDIN : 0) |
+           (a->cache_mark == CACHE_ASKED ? ATTEMPT_FLAG_CACHE_ASKED : 0) |
            (a->cache_mark == CACHE_WITHHELD ? ATTEMPT_FLAG_CACHE_WITHHELD : 0);
 }
 
@@ -182,6 +186,7 @@ void columns_bind_attempt(struct bindings *to, int at, const struct attempt_reco
     put_count(&b, a->retry_after_ms);
     put_text(&b, a->provider_request_id);
     put_text(&b, a->decision);
+    put_name(&b, a->service);
     RM_ASSERT(b.at == at + ATTEMPT_N_COLUMNS);
 }
 
@@ -307,6 +312,8 @@ void columns_read_attempt(sqlite3_stmt *s, int at, struct arena *arena, read_nam
     a->in_stream = (flags & ATTEMPT_FLAG_IN_STREAM) != 0;
     a->is_started = (flags & ATTEMPT_FLAG_STARTED) != 0;
     a->is_served = (flags & ATTEMPT_FLAG_SERVED) != 0;
+    a->is_service_told = (flags & ATTEMPT_FLAG_SERVICE_TOLD) != 0;
+    a->is_price_standin = (flags & ATTEMPT_FLAG_STANDIN) != 0;
     a->cache_mark = (flags & ATTEMPT_FLAG_CACHE_ASKED) != 0      ? CACHE_ASKED
                     : (flags & ATTEMPT_FLAG_CACHE_WITHHELD) != 0 ? CACHE_WITHHELD
                                                                  : CACHE_NOT_ASKED;
@@ -324,5 +331,6 @@ void columns_read_attempt(sqlite3_stmt *s, int at, struct arena *arena, read_nam
     a->retry_after_ms = get_int(&c, -1);
     get_array(&c, a->provider_request_id, sizeof a->provider_request_id);
     get_array(&c, a->decision, sizeof a->decision);
+    snprintf(a->service, sizeof a->service, "%s", get_name(&c, ""));
     RM_ASSERT(c.at == at + ATTEMPT_N_COLUMNS);
 }

@@ -13,27 +13,35 @@
     "started_ms, key, route, dialect, stream, status, outcome, provider, model, served_link, ttft_us, total_us," \
     " gateway_us, prompt_bytes, max_tokens, effort, prefix_hash, cost_nusd, waste_nusd, adjusted, trace_id,"     \
     " n_attempts, n_started"
-#define SERVED_COLUMNS                                                                                     \
+/* Of an attempt, as of version 1. */
+#define SERVED_COLUMNS_1                                                                                   \
     "a_n, a_kind, a_link, a_provider, a_model, a_outcome, a_flags, a_status, a_start_us, a_connect_us,"    \
     " a_first_byte_us, a_ttft_us, a_total_us, a_input, a_cache_read, a_cache_write_5m, a_cache_write_1h,"  \
     " a_output, a_reasoning, a_tokens_from, a_price_version, a_cost_nusd, a_waste_nusd, a_retry_after_ms," \
     " a_provider_request_id, a_decision"
-#define ATTEMPT_COLUMNS                                                                                     \
+#define ATTEMPT_COLUMNS_1                                                                                   \
     "n, kind, link, provider, model, outcome, flags, status, start_us, connect_us, first_byte_us, ttft_us," \
     " total_us, input, cache_read, cache_write_5m, cache_write_1h, output, reasoning, tokens_from,"         \
     " price_version, cost_nusd, waste_nusd, retry_after_ms, provider_request_id, decision"
 /* Since version 4; behind the others, since they came later. */
 #define PROMPT_COLUMNS \
     "talk_hash, head_hash, cache_hash, head_bytes, cache_bytes, cache_ttl_s, affinity_key, needs, routing"
-enum { PROMPT_N_COLUMNS = 9, REQUEST_N_COLUMNS = 23, ATTEMPT_N_COLUMNS = 26 };
+enum { PROMPT_N_COLUMNS = 9, REQUEST_N_COLUMNS = 23, ATTEMPT_N_COLUMNS = 27 };
+/* Since version 5. OLD: for a file that does not have it yet. */
+#define SERVED_COLUMNS SERVED_COLUMNS_1 ", a_service"
+#define ATTEMPT_COLUMNS ATTEMPT_COLUMNS_1 ", service"
+#define SERVED_COLUMNS_OLD SERVED_COLUMNS_1 ", NULL"
+#define ATTEMPT_COLUMNS_OLD ATTEMPT_COLUMNS_1 ", NULL"
 
-/* flags */
+/* flags. SERVICE_TOLD: the answer named its class of service; STANDIN: the class is priced at the standard rates. */
 enum {
     ATTEMPT_FLAG_IN_STREAM = 1,
     ATTEMPT_FLAG_STARTED = 2,
     ATTEMPT_FLAG_SERVED = 4,
     ATTEMPT_FLAG_CACHE_ASKED = 8,
-    ATTEMPT_FLAG_CACHE_WITHHELD = 16
+    ATTEMPT_FLAG_CACHE_WITHHELD = 16,
+    ATTEMPT_FLAG_SERVICE_TOLD = 32,
+    ATTEMPT_FLAG_STANDIN = 64
 };
 
 /* What the parameters of a prepared statement hold: the same again is not bound again, and most of a row is as the one

@@ -1,6 +1,8 @@
 /* The day is that of the id, which holds the time at which a request, or a keepalive, began. */
 #include "ledger/daily.h"
 
+#include "ledger/schema.h"
+
 #define NAME_OF(column)                                                                                        \
     "coalesce(CASE typeof(" column ") WHEN 'integer' THEN (SELECT text FROM name WHERE name.id = " column ") " \
     "ELSE " column " END, '')"
@@ -9,22 +11,31 @@
 
 enum { DAY_MS = 86400000, ROWS_MAX = 100000 };
 
-static const char sql[] =
-    "SELECT d, m, count(*), sum(f = 1), sum(c IS NULL), coalesce(sum(u1), 0), coalesce(sum(u2), 0),"
-    " coalesce(sum(u3), 0), coalesce(sum(u4), 0), coalesce(sum(u5), 0), coalesce(sum(u6), 0), coalesce(sum(c), 0),"
-    " coalesce(sum(CASE WHEN f = 1 THEN c END), 0) FROM ("
-    " SELECT " DAY_OF("id") " AS d, " NAME_OF("a_provider") " AS p, " NAME_OF(
-        "a_model") " AS m, a_flags AS g,"
-                   " a_tokens_from AS f, a_input AS u1, a_cache_read AS u2, a_cache_write_5m AS u3, a_cache_write_1h "
-                   "AS u4,"
-                   " a_output AS u5, a_reasoning AS u6, a_cost_nusd AS c FROM request WHERE id >= ?1 AND id < ?2 AND "
-                   "a_n IS NOT NULL"
-                   " UNION ALL SELECT " DAY_OF("request_id") ", " NAME_OF("provider") ", " NAME_OF(
-                       "model") ", flags, tokens_from,"
-                                " input, cache_read, cache_write_5m, cache_write_1h, output, reasoning, cost_nusd FROM "
-                                "attempt"
-                                " WHERE request_id >= ?1 AND request_id < ?2"
-                                ") WHERE p = ?3 AND (g & 2) != 0 AND f != 0 GROUP BY d, m ORDER BY d, m LIMIT ?4";
+/* The standard class has no word here, as in price books. `served` and `other`: the columns of the class. */
+#define CLASS_OF(column) "coalesce(nullif(" NAME_OF(column) ", 'standard'), '')"
+#define SERVED(served)                                                                                                 \
+    "SELECT " DAY_OF("id") " AS d, " NAME_OF("a_provider") " AS p, " NAME_OF(                                          \
+        "a_model") " AS m, a_flags AS g,"                                                                              \
+                   " a_tokens_from AS f, a_input AS u1, a_cache_read AS u2, a_cache_write_5m AS u3, a_cache_write_1h " \
+                   "AS u4,"                                                                                            \
+                   " a_output AS u5, a_reasoning AS u6, a_cost_nusd AS c, " CLASS_OF(                                  \
+                       served) " AS s"                                                                                 \
+                               " FROM request WHERE id >= ?1 AND id < ?2 AND a_n IS NOT NULL"
+#define OTHERS(other)                                                                                    \
+    "SELECT " DAY_OF("request_id") ", " NAME_OF("provider") ", " NAME_OF(                                \
+        "model") ", flags, tokens_from, input,"                                                          \
+                 " cache_read, cache_write_5m, cache_write_1h, output, reasoning, cost_nusd, " CLASS_OF( \
+                     other) " FROM attempt WHERE request_id >= ?1 AND request_id < ?2"
+#define DAILY(served, other)                                                                                        \
+    "SELECT d, m, count(*), sum(f = 1), sum(c IS NULL), coalesce(sum(u1), 0), coalesce(sum(u2), 0),"                \
+    " coalesce(sum(u3), 0), coalesce(sum(u4), 0), coalesce(sum(u5), 0), coalesce(sum(u6), 0), coalesce(sum(c), 0)," \
+    " coalesce(sum(CASE WHEN f = 1 THEN c END), 0), sum(s <> ''), min(s), max(s)"                                   \
+    " FROM (" SERVED(served) " UNION ALL " OTHERS(                                                                  \
+        other) ")"                                                                                                  \
+               " WHERE p = ?3 AND (g & 2) != 0 AND f != 0 GROUP BY d, m ORDER BY d, m LIMIT ?4"
+
+static const char sql[] = DAILY("a_service", "service");
+static const char old_sql[] = DAILY("NULL", "NULL"); /* of a file without classes of service */
 
 static void read_row(sqlite3_stmt *s, struct arena *arena, struct day_use *u)
 {
@@ -40,6 +51,10 @@ static void read_row(sqlite3_stmt *s, struct arena *arena, struct day_use *u)
         *tokens[i] = sqlite3_column_int64(s, 5 + i);
     u->cost_nusd = sqlite3_column_int64(s, 11);
     u->estimated_nusd = sqlite3_column_int64(s, 12);
+    u->n_classed = sqlite3_column_int64(s, 13);
+    const char *least = (const char *)sqlite3_column_text(s, 14), *most = (const char *)sqlite3_column_text(s, 15);
+    u->is_mixed = least != NULL && most != NULL && strcmp(least, most) != 0;
+    u->service = arena_dup(arena, bytes_of(most != NULL ? most : "")).p;
 }
 
 enum err daily_read(struct ledger_reader *r, const char *provider, int64_t first_day, int64_t last_day,
@@ -49,7 +64,8 @@ enum err daily_read(struct ledger_reader *r, const char *provider, int64_t first
     size_t cap = 0;
     *out = NULL;
     *n = 0;
-    if (sqlite3_prepare_v2(reader_db(r), sql, -1, &s, NULL) != SQLITE_OK)
+    bool is_old = schema_version(reader_db(r)) < SCHEMA_VERSION_SERVICE;
+    if (sqlite3_prepare_v2(reader_db(r), is_old ? old_sql : sql, -1, &s, NULL) != SQLITE_OK)
         return ERR_IO;
     sqlite3_bind_int64(s, 1, (int64_t)reader_id_at(first_day * DAY_MS));
     sqlite3_bind_int64(s, 2, (int64_t)reader_id_at((last_day + 1) * DAY_MS));

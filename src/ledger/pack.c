@@ -54,9 +54,11 @@
     X(bool, in_stream)         \
     X(bool, is_started)        \
     X(bool, is_served)         \
-    X(uint8_t, cache_mark)
+    X(uint8_t, cache_mark)     \
+    X(bool, is_service_told)   \
+    X(bool, is_price_standin)
 #define ATTEMPT_TEXTS(X) X(provider) X(model) X(price_version)
-#define ATTEMPT_ARRAYS(X) X(provider_request_id) X(decision)
+#define ATTEMPT_ARRAYS(X) X(provider_request_id) X(decision) X(service)
 
 _Static_assert(OUTCOME_N <= UINT8_MAX, "an outcome fits a byte");
 

@@ -18,7 +18,8 @@ static bool prepare(struct ledger_reader *r, const char *sql, sqlite3_stmt **out
     return sqlite3_prepare_v3(r->db, sql, -1, SQLITE_PREPARE_PERSISTENT, out, NULL) == SQLITE_OK;
 }
 
-#define SELECT_REQUEST(prompt) "SELECT id, " REQUEST_COLUMNS ", " SERVED_COLUMNS ", " prompt " FROM request "
+#define SELECT_REQUEST(served, prompt, rest) "SELECT id, " REQUEST_COLUMNS ", " served ", " prompt " FROM request " rest
+#define SELECT_ATTEMPTS(columns) "SELECT started_ms, " columns " FROM attempt WHERE request_id = ? ORDER BY n"
 #define NO_PROMPT "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL"
 #define ONE "WHERE id = ?"
 #define NEWEST "WHERE id > ? AND id < ? ORDER BY id DESC LIMIT ?"
@@ -26,13 +27,19 @@ static bool prepare(struct ledger_reader *r, const char *sql, sqlite3_stmt **out
 /* A file that nobody has written since is not changed by reading. */
 static bool prepare_all(struct ledger_reader *r)
 {
-    bool is_old = schema_version(r->db) < SCHEMA_VERSION_PROMPT;
-    return prepare(r, is_old ? SELECT_REQUEST(NO_PROMPT) ONE : SELECT_REQUEST(PROMPT_COLUMNS) ONE, &r->one) &&
-           prepare(r, is_old ? SELECT_REQUEST(NO_PROMPT) NEWEST : SELECT_REQUEST(PROMPT_COLUMNS) NEWEST, &r->newest) &&
+    static const char *const one[] = {SELECT_REQUEST(SERVED_COLUMNS_OLD, NO_PROMPT, ONE),
+                                      SELECT_REQUEST(SERVED_COLUMNS_OLD, PROMPT_COLUMNS, ONE),
+                                      SELECT_REQUEST(SERVED_COLUMNS, PROMPT_COLUMNS, ONE)};
+    static const char *const newest[] = {SELECT_REQUEST(SERVED_COLUMNS_OLD, NO_PROMPT, NEWEST),
+                                         SELECT_REQUEST(SERVED_COLUMNS_OLD, PROMPT_COLUMNS, NEWEST),
+                                         SELECT_REQUEST(SERVED_COLUMNS, PROMPT_COLUMNS, NEWEST)};
+    static const char *const attempts[] = {SELECT_ATTEMPTS(ATTEMPT_COLUMNS_OLD), SELECT_ATTEMPTS(ATTEMPT_COLUMNS_OLD),
+                                           SELECT_ATTEMPTS(ATTEMPT_COLUMNS)};
+    int version = schema_version(r->db);
+    size_t form = version < SCHEMA_VERSION_PROMPT ? 0 : version < SCHEMA_VERSION_SERVICE ? 1 : 2;
+    return prepare(r, one[form], &r->one) && prepare(r, newest[form], &r->newest) &&
            prepare(r, "SELECT id FROM request ORDER BY id DESC LIMIT ?", &r->ids) &&
-           prepare(r, "SELECT started_ms, " ATTEMPT_COLUMNS " FROM attempt WHERE request_id = ? ORDER BY n",
-                   &r->attempts) &&
-           prepare(r, "SELECT text FROM name WHERE id = ?", &r->name);
+           prepare(r, attempts[form], &r->attempts) && prepare(r, "SELECT text FROM name WHERE id = ?", &r->name);
 }
 
 enum err ledger_reader_open(const char *path, struct ledger_reader **out, char *message, size_t message_cap)

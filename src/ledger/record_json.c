@@ -81,7 +81,10 @@ static void attempt_json(struct json_writer *w, const struct attempt_record *a)
     tokens_json(w, &a->tokens);
     jw_key(w, "tokens_from");
     jw_cstr(w, tokens_from_word(a->tokens_from));
+    text_or_null(w, "service", a->service);
+    text_or_null(w, "service_from", a->service[0] == '\0' ? NULL : a->is_service_told ? "reported" : "requested");
     text_or_null(w, "price_version", a->price_version);
+    text_or_null(w, "price_certainty", a->price_version == NULL ? NULL : price_certainty_word(a->is_price_standin));
     money(w, "cost_nusd", a->cost_nusd);
     money(w, "waste_nusd", a->waste_nusd);
     count(w, "retry_after_ms", a->retry_after_ms);

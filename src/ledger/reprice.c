@@ -3,18 +3,21 @@
 #include "ledger/reprice.h"
 
 #include "base/mem.h"
+#include "ledger/columns.h"
 #include "ledger/schema.h"
 #include "price/price.h"
 
 #include <stdio.h>
 
 enum { PAGE = 200, WRITE_WAIT_MS = 5000 };
+_Static_assert(ATTEMPT_FLAG_STANDIN == 64, "the statements below name it");
 
 /* What an attempt becomes. */
 struct change {
     const struct price *price; /* NULL = it stays */
     int64_t cost_nusd, waste_nusd;
-    bool is_other; /* than it was */
+    bool is_standin; /* as of the record */
+    bool is_other;   /* than it was */
 };
 
 static bool is_meant(const struct reprice_ask *ask, const struct attempt_record *a)
@@ -27,17 +30,19 @@ static bool is_meant(const struct reprice_ask *ask, const struct attempt_record 
 static struct change change_of(const struct reprice_ask *ask, const struct request_record *r,
                                const struct attempt_record *a)
 {
-    struct change c = {.cost_nusd = a->cost_nusd, .waste_nusd = a->waste_nusd};
-    c.price = ask->find(a->provider, a->model, r->started_wall_ms, ask->arg);
+    struct change c = {.cost_nusd = a->cost_nusd, .waste_nusd = a->waste_nusd, .is_standin = a->is_price_standin};
+    int64_t wall_ms = r->started_wall_ms + (a->start_us > 0 ? a->start_us / 1000 : 0);
+    c.price = ask->find(a, wall_ms, &c.is_standin, ask->arg);
     int64_t cost = price_cost(c.price, &a->tokens);
     if (c.price == NULL || cost == NUSD_UNKNOWN) {
         c.price = NULL;
+        c.is_standin = a->is_price_standin;
         return c;
     }
     c.cost_nusd = cost;
     c.waste_nusd = a->is_served || a->kind == ATTEMPT_KEEPALIVE ? 0 : cost;
     c.is_other = c.cost_nusd != a->cost_nusd || c.waste_nusd != a->waste_nusd || a->price_version == NULL ||
-                 strcmp(c.price->version, a->price_version) != 0;
+                 c.is_standin != a->is_price_standin || strcmp(c.price->version, a->price_version) != 0;
     return c;
 }
 
@@ -245,8 +250,9 @@ static enum err put_change(struct writing *w, uint64_t id, const struct attempt_
         sqlite3_bind_text(both[i], 1, c->price->version, -1, SQLITE_STATIC);
         sqlite3_bind_int64(both[i], 2, c->cost_nusd);
         sqlite3_bind_int64(both[i], 3, c->waste_nusd);
-        sqlite3_bind_int64(both[i], 4, (int64_t)id);
-        sqlite3_bind_int64(both[i], 5, a->n);
+        sqlite3_bind_int64(both[i], 4, c->is_standin ? ATTEMPT_FLAG_STANDIN : 0);
+        sqlite3_bind_int64(both[i], 5, (int64_t)id);
+        sqlite3_bind_int64(both[i], 6, a->n);
         e = run(w, both[i]);
         if (sqlite3_changes(w->db) > 0)
             break;
@@ -304,8 +310,11 @@ static bool prepare(struct writing *w)
     static const char keep[] = "INSERT OR REPLACE INTO repriced (request_id, n, at_ms, price_version, cost_nusd, "
                                "waste_nusd) VALUES (?,?,?,?,?,?)";
     static const char *const sql[] = {
-        keep, "UPDATE request SET a_price_version = ?, a_cost_nusd = ?, a_waste_nusd = ? WHERE id = ? AND a_n = ?",
-        "UPDATE attempt SET price_version = ?, cost_nusd = ?, waste_nusd = ? WHERE request_id = ? AND n = ?",
+        keep,
+        "UPDATE request SET a_price_version = ?, a_cost_nusd = ?, a_waste_nusd = ?, a_flags = a_flags & ~64 | ? "
+        "WHERE id = ? AND a_n = ?",
+        "UPDATE attempt SET price_version = ?, cost_nusd = ?, waste_nusd = ?, flags = flags & ~64 | ? "
+        "WHERE request_id = ? AND n = ?",
         "UPDATE request SET cost_nusd = ?, waste_nusd = ? WHERE id = ?"};
     sqlite3_stmt **const to[] = {&w->keep, &w->inline_one, &w->other, &w->request};
     for (size_t i = 0; i < RM_COUNTOF(sql); i++)

@@ -6,8 +6,10 @@
 
 #include "ledger/reader.h"
 
-/* The price of a target at a time; NULL = unknown. */
-typedef const struct price *reprice_find_fn(const char *provider, const char *model, int64_t wall_ms, void *arg);
+/* The price of an attempt at a target, in its class of service, at the time at which it began. *is_standin: as of
+ * fare_at. NULL = unknown. */
+typedef const struct price *reprice_find_fn(const struct attempt_record *a, int64_t wall_ms, bool *is_standin,
+                                            void *arg);
 
 struct reprice_ask {
     int64_t since_ms, until_ms; /* wall clock; 0 = without a bound */

@@ -16,8 +16,8 @@ enum { OPEN_WAIT_MS = 5000, READ_WAIT_MS = 2000 };
 static const char *const migrations[SCHEMA_VERSION] = {
     "CREATE TABLE schema (version INTEGER NOT NULL, applied_ms INTEGER NOT NULL);"
     "CREATE TABLE name (id INTEGER PRIMARY KEY, text TEXT NOT NULL);"
-    "CREATE TABLE request (id INTEGER PRIMARY KEY, " REQUEST_COLUMNS ", " SERVED_COLUMNS ");"
-    "CREATE TABLE attempt (request_id INTEGER NOT NULL, started_ms INTEGER, " ATTEMPT_COLUMNS
+    "CREATE TABLE request (id INTEGER PRIMARY KEY, " REQUEST_COLUMNS ", " SERVED_COLUMNS_1 ");"
+    "CREATE TABLE attempt (request_id INTEGER NOT NULL, started_ms INTEGER, " ATTEMPT_COLUMNS_1
     ", PRIMARY KEY (request_id, n)) WITHOUT ROWID;",
     "CREATE TABLE run (id INTEGER PRIMARY KEY, started_ms INTEGER NOT NULL, ended_ms INTEGER,"
     " is_unclean INTEGER NOT NULL DEFAULT 0, version TEXT, rows_written INTEGER, rows_lost INTEGER);",
@@ -25,6 +25,7 @@ static const char *const migrations[SCHEMA_VERSION] = {
     " cost_nusd INTEGER, waste_nusd INTEGER, PRIMARY KEY (request_id, n, at_ms)) WITHOUT ROWID;",
     ADD(talk_hash) ADD(head_hash) ADD(cache_hash) ADD(head_bytes) ADD(cache_bytes) ADD(cache_ttl_s) ADD(affinity_key)
         ADD(needs) ADD(routing),
+    ADD(a_service) "ALTER TABLE attempt ADD COLUMN service;",
 };
 
 static int first_int(sqlite3 *db, const char *sql, int none)

@@ -17,8 +17,8 @@
 #include <sqlite3.h>
 
 /* READABLE: the oldest one whose tables the reader knows. PROMPT: the first one with what a replay needs of a prompt.
- */
-enum { SCHEMA_VERSION = 4, SCHEMA_VERSION_READABLE = 2, SCHEMA_VERSION_PROMPT = 4 };
+ * SERVICE: the first one with classes of service. */
+enum { SCHEMA_VERSION = 5, SCHEMA_VERSION_READABLE = 2, SCHEMA_VERSION_PROMPT = 4, SCHEMA_VERSION_SERVICE = 5 };
 
 /* Opens for writing: creates, sets WAL, migrates. Waits up to 5 s for another process's lock. message: for people. */
 enum err schema_open(const char *path, sqlite3 **out, char *message, size_t message_cap) RM_MUST_USE;

@@ -16,7 +16,7 @@ enum { WRITE_WAIT_MS = 20 };
 /* As many parameters as columns. */
 #define MARKS_23 "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?"
 #define MARKS_9 "?,?,?,?,?,?,?,?,?"
-#define MARKS_26 MARKS_23 ",?,?,?"
+#define MARKS_27 MARKS_23 ",?,?,?,?"
 
 struct store {
     sqlite3 *db;
@@ -57,10 +57,10 @@ static bool prepare_all(struct store *s)
            prepare(s, "INSERT INTO name (id, text) VALUES (?, ?)", &s->name) &&
            prepare(s,
                    "INSERT OR IGNORE INTO request (id, " REQUEST_COLUMNS ", " SERVED_COLUMNS ", " PROMPT_COLUMNS
-                   ") VALUES (?," MARKS_23 "," MARKS_26 "," MARKS_9 ")",
+                   ") VALUES (?," MARKS_23 "," MARKS_27 "," MARKS_9 ")",
                    &s->request.s) &&
            prepare(s,
-                   "INSERT OR IGNORE INTO attempt (request_id, started_ms, " ATTEMPT_COLUMNS ") VALUES (?,?," MARKS_26
+                   "INSERT OR IGNORE INTO attempt (request_id, started_ms, " ATTEMPT_COLUMNS ") VALUES (?,?," MARKS_27
                    ")",
                    &s->attempt.s);
 }

@@ -22,6 +22,7 @@ struct call {
     int64_t max_tokens;     /* max_completion_tokens, else max_tokens; -1 = not given */
     int64_t n;              /* choices asked; 1 by default */
     struct bytes effort;    /* reasoning effort, "" = not given */
+    struct bytes service;   /* class of service asked for, in the dialect's word; "" = not given */
     struct bytes state;     /* the member that leans on a provider's stored state (DESIGN 3.16), "" = none */
     uint64_t prompt_bytes;  /* UTF-8 bytes of text in the prompt (system, messages, tools): estimates use ceil(n / 4) */
     uint64_t prefix_hash;   /* of the prompt without its last message; 0 = none */

@@ -15,3 +15,8 @@ const char *tokens_from_word(enum tokens_from t)
     RM_ASSERT((unsigned)t < RM_COUNTOF(words));
     return words[t];
 }
+
+const char *price_certainty_word(bool is_standin)
+{
+    return is_standin ? "standard_rates" : "exact";
+}

@@ -12,6 +12,7 @@ enum attempt_kind { ATTEMPT_CLIENT, ATTEMPT_KEEPALIVE, ATTEMPT_HEDGE };
 /* Was the provider's prompt cache asked for? */
 enum cache_mark { CACHE_NOT_ASKED, CACHE_ASKED, CACHE_WITHHELD };
 enum tokens_from { TOKENS_UNBILLED, TOKENS_ESTIMATED, TOKENS_REPORTED };
+enum { SERVICE_BYTES = 24 }; /* of a class of service, with its end */
 
 /* Times are microseconds from the request's start; -1 = did not happen. */
 struct attempt_record {
@@ -28,10 +29,14 @@ struct attempt_record {
     int64_t start_us, connect_us /* -1 = reused connection */, first_byte_us, ttft_us, total_us;
     struct usage tokens; /* all members >= 0 once finished */
     enum tokens_from tokens_from;
-    const char *price_version; /* NULL = no known price */
-    int64_t cost_nusd;         /* NUSD_UNKNOWN without a price */
-    int64_t waste_nusd;        /* what of it the client never saw */
-    int64_t retry_after_ms;    /* provider's hint; -1 = none */
+    const char *price_version;   /* NULL = no known price */
+    int64_t cost_nusd;           /* NUSD_UNKNOWN without a price */
+    int64_t waste_nusd;          /* what of it the client never saw */
+    char service[SERVICE_BYTES]; /* class of service, in the words of price books; "" = nobody said, the standard one is
+                                    taken */
+    bool is_service_told;        /* the answer said so; else it is what was asked for */
+    bool is_price_standin;       /* the class has no rates of its own: priced at the standard ones */
+    int64_t retry_after_ms;      /* provider's hint; -1 = none */
     char provider_request_id[64];
     const char *abort_words; /* how it is billed although no whole answer came; NULL = nothing was to be decided. Ends
                                 up behind the decision. Static */
@@ -70,5 +75,7 @@ enum { BUDGET_WATCH_EVERY = 8 };
 
 const char *attempt_kind_word(enum attempt_kind k);
 const char *tokens_from_word(enum tokens_from t);
+/* Of is_price_standin. */
+const char *price_certainty_word(bool is_standin);
 
 #endif

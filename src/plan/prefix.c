@@ -133,3 +133,98 @@ uint32_t prefix_warmth(const struct prefix *x, uint16_t target_id, uint64_t now_
             return x->warm[i].n_tokens;
     return 0;
 }
+
+/* ---- over a restart ---- */
+
+enum { TIMES_MAX = 1 << 20, TOKENS_MAX = 1 << 30 };
+#define KEEP_US ((uint64_t)PREFIX_KEEP_S * 1000000)
+
+static void write_one(const struct prefix *x, const struct registry *r, uint64_t now_us, struct buf *out)
+{
+    uint64_t ago_us = now_us > x->last_us ? now_us - x->last_us : 0;
+    if (x->key == 0 || ago_us >= KEEP_US)
+        return;
+    buf_printf(out, "prefix %016llx %llu %llu %u %u\n", (unsigned long long)x->key, (unsigned long long)ago_us,
+               (unsigned long long)x->gap_us, x->n < TIMES_MAX ? x->n : TIMES_MAX,
+               x->n_output < TOKENS_MAX ? x->n_output : TOKENS_MAX);
+    for (int i = 0; i < PREFIX_WARM; i++) {
+        const struct warmth *w = &x->warm[i];
+        if (w->until_us > now_us && w->n_tokens > 0 && w->n_tokens <= TOKENS_MAX)
+            buf_printf(out, "warm %016llx %u %llu %s\n", (unsigned long long)x->key, w->n_tokens,
+                       (unsigned long long)(w->until_us - now_us), registry_target_name(r, w->target_id));
+    }
+}
+
+void prefixes_write(const struct prefixes *p, const struct registry *r, uint64_t now_us, struct buf *out)
+{
+    for (size_t b = 0; b < PREFIX_BUCKETS; b++)
+        for (size_t i = 0; i < PREFIX_WAYS; i++)
+            write_one(&p->v[b][i], r, now_us, out);
+}
+
+static bool read_key(struct bytes *line, uint64_t *key)
+{
+    struct bytes text = bytes_cut(line, ' ');
+    *key = 0;
+    for (size_t i = 0; i < text.n; i++) {
+        char c = text.p[i];
+        bool is_digit = c >= '0' && c <= '9', is_letter = c >= 'a' && c <= 'f';
+        if (!is_digit && !is_letter)
+            return false;
+        *key = *key << 4 | (uint64_t)(is_digit ? c - '0' : c - 'a' + 10);
+    }
+    return text.n == 16 && *key != 0;
+}
+
+static bool read_number(struct bytes *line, uint64_t max, uint64_t *out)
+{
+    return bytes_to_u64(bytes_cut(line, ' '), out) && *out <= max;
+}
+
+/* What came too long ago to be looked for, or before this machine's clock began, is passed over. */
+static enum err read_prefix(struct prefixes *p, struct bytes line, uint64_t away_us, uint64_t now_us)
+{
+    uint64_t key, ago_us, gap_us, n, n_output;
+    if (!read_key(&line, &key) || !read_number(&line, KEEP_US, &ago_us) || !read_number(&line, KEEP_US, &gap_us) ||
+        !read_number(&line, TIMES_MAX, &n) || !read_number(&line, TOKENS_MAX, &n_output) || n == 0 || line.n > 0)
+        return ERR_SYNTAX;
+    if (away_us >= KEEP_US || ago_us + away_us >= KEEP_US || ago_us + away_us >= now_us)
+        return ERR_OK;
+    uint64_t last_us = now_us - ago_us - away_us;
+    struct prefix *x = prefixes_find(p, key);
+    x = x != NULL ? x : place(p, key);
+    if (last_us > x->last_us) {
+        x->last_us = last_us;
+        x->n_output = (uint32_t)n_output;
+    }
+    if (n > x->n) {
+        x->n = (uint32_t)n;
+        x->gap_us = (double)gap_us;
+    }
+    return ERR_OK;
+}
+
+static enum err read_warmth(struct prefixes *p, struct registry *r, struct bytes line, uint64_t away_us,
+                            uint64_t now_us)
+{
+    uint64_t key, n_tokens, left_us;
+    uint16_t id;
+    if (!read_key(&line, &key) || !read_number(&line, TOKENS_MAX, &n_tokens) ||
+        !read_number(&line, KEEP_US, &left_us) || n_tokens == 0)
+        return ERR_SYNTAX;
+    enum err e = registry_intern_name(r, line, &id);
+    struct prefix *x = prefixes_find(p, key);
+    if (e != ERR_OK || x == NULL || left_us <= away_us)
+        return e;
+    prefix_warm(x, id, (uint32_t)n_tokens, now_us + left_us - away_us);
+    return ERR_OK;
+}
+
+enum err prefixes_read_line(struct prefixes *p, struct registry *r, struct bytes line, uint64_t away_us,
+                            uint64_t now_us)
+{
+    struct bytes word = bytes_cut(&line, ' ');
+    if (bytes_is(word, "prefix"))
+        return read_prefix(p, line, away_us, now_us);
+    return bytes_is(word, "warm") ? read_warmth(p, r, line, away_us, now_us) : ERR_SYNTAX;
+}

@@ -5,8 +5,8 @@
 #ifndef RM_PLAN_PREFIX_H
 #define RM_PLAN_PREFIX_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "base/buf.h"
+#include "plan/registry.h"
 
 enum { PREFIX_BUCKETS = 1024, PREFIX_WAYS = 4, PREFIX_WARM = 2 };
 
@@ -48,5 +48,20 @@ struct rhythm prefixes_rhythm(const struct prefixes *p, const struct prefix *x);
 void prefix_warm(struct prefix *x, uint16_t target_id, uint32_t n_tokens, uint64_t until_us);
 /* Tokens of it that a target's cache holds now; 0 = none. x may be NULL. */
 uint32_t prefix_warmth(const struct prefix *x, uint16_t target_id, uint64_t now_us);
+
+/* What is worth keeping over a restart: the prefixes that came within PREFIX_KEEP_S, a line each, and a line for each
+ * target that still holds one:
+ *
+ *     prefix KEY AGO_US GAP_US TIMES OUTPUT
+ *     warm KEY TOKENS LEFT_US provider host model     behind the prefix
+ *
+ * KEY is hexadecimal. */
+enum { PREFIX_KEEP_S = 3600 };
+void prefixes_write(const struct prefixes *p, const struct registry *r, uint64_t now_us, struct buf *out);
+/* Reads such a line that was written away_us ago. Of a prefix that is known already (another core's line) the later
+ * arrival counts, the rhythm of the one that came more often, and the targets of both. Targets are interned.
+ * ERR_SYNTAX: not ours, nothing was taken over; ERR_LIMIT: more targets than fit. */
+enum err prefixes_read_line(struct prefixes *p, struct registry *r, struct bytes line, uint64_t away_us,
+                            uint64_t now_us) RM_MUST_USE;
 
 #endif

@@ -11,6 +11,9 @@
 #include "codec/json_tree.h"
 #include "price/builtin.h"
 #include "price/price.h"
+#include "price/service_class.h"
+
+#include <stdio.h>
 
 enum { DEPTH_MAX = 8, ENTRIES_MAX = 100000, NAMES_MAX = 64, TIERS_MAX = 32, NAME_BYTES_MAX = 512 };
 
@@ -79,7 +82,19 @@ static bool read_rate(yyjson_val *o, const char *name, int64_t *out)
     return text.p != NULL && text_price(text, out);
 }
 
-/* "2026-08-31" -> the moment that day begins, or with `after` the moment it is over; absent = as in the book's head. */
+bool price_day_parse(struct bytes day, bool after, int64_t *wall_ms)
+{
+    char whole[32];
+    if (day.n != 10)
+        return false;
+    snprintf(whole, sizeof whole, "%.10sT00:00:00Z", day.p);
+    if (!text_time_parse(bytes_of(whole), wall_ms))
+        return false;
+    *wall_ms += after ? INT64_C(24) * 3600 * 1000 : 0;
+    return true;
+}
+
+/* A day of the entry; absent = as in the book's head. */
 static bool read_day(struct reading *r, yyjson_val *o, const char *name, bool after, int64_t none, int64_t *out)
 {
     *out = none;
@@ -88,11 +103,7 @@ static bool read_day(struct reading *r, yyjson_val *o, const char *name, bool af
     struct bytes day = json_tree_bytes(v);
     if (day.p == NULL)
         return v == NULL;
-    if (day.n != 10 || !text_time_parse(arena_printf(r->a, "%sT00:00:00Z", arena_dup(r->a, day).p), out))
-        return false;
-    if (after)
-        *out += INT64_C(24) * 3600 * 1000;
-    return true;
+    return price_day_parse(day, after, out);
 }
 
 static const char *read_tier(yyjson_val *o, struct price_tier *t)
@@ -131,10 +142,9 @@ static const char *read_tiers(struct reading *r, yyjson_val *list, struct price_
     return NULL;
 }
 
-/* USD a request, decimal text of at most twelve decimals. */
-static bool read_request(yyjson_val *v, int64_t *out)
+bool price_request_parse(struct bytes text, int64_t *pusd)
 {
-    struct bytes fraction = json_tree_bytes(v), whole = bytes_cut(&fraction, '.');
+    struct bytes fraction = text, whole = bytes_cut(&fraction, '.');
     uint64_t usd, rest = 0;
     if (whole.p == NULL || !bytes_to_u64(whole, &usd) || usd > 1000000)
         return false;
@@ -142,7 +152,7 @@ static bool read_request(yyjson_val *v, int64_t *out)
         return false;
     for (size_t i = fraction.n; i < 12; i++)
         rest *= 10;
-    *out = (int64_t)(usd * UINT64_C(1000000000000) + rest);
+    *pusd = (int64_t)(usd * UINT64_C(1000000000000) + rest);
     return true;
 }
 
@@ -152,7 +162,7 @@ static const char *read_more(struct reading *r, yyjson_val *o, struct price *p)
     struct price_more m = {.reasoning = -1};
     if (!read_rate(o, "reasoning", &m.reasoning))
         return "\"reasoning\" is not decimal text of USD per million tokens";
-    if (request != NULL && !read_request(request, &m.request))
+    if (request != NULL && !price_request_parse(json_tree_bytes(request), &m.request))
         return "\"request\" is not decimal text of USD a request";
     const char *why = tiers != NULL ? read_tiers(r, tiers, &m) : NULL;
     if (why != NULL || (m.reasoning < 0 && m.request == 0 && m.n_tiers == 0))
@@ -193,7 +203,8 @@ static const char *read_entry(struct reading *r, yyjson_val *o, struct entry *e)
         !read_day(r, o, "valid_until", true, INT64_MAX, &e->until_ms))
         return "a day is not written as 2026-08-31";
     e->vendor = arena_dup(r->a, json_tree_str(o, "vendor"));
-    e->service = arena_dup(r->a, json_tree_str(o, "service"));
+    e->service = service_class_of(json_tree_str(o, "service"));
+    e->service = bytes_is(e->service, "standard") ? (struct bytes){0} : arena_dup(r->a, e->service);
     p->version = member_text(r, o, "version", r->book->version);
     p->source = member_text(r, o, "source", member_text(r, r->root, "source", ""));
     return NULL;
@@ -395,24 +406,46 @@ const struct price *price_keep(const struct price *p, struct arena *a)
 
 /* ---- finding ---- */
 
-/* What is looked for. */
+/* What is looked for. With `fare` nothing is ever found, and so all that there is gets there, whatever its class and
+ * its time. */
 struct quest {
     struct bytes provider, vendor, model, service;
     int64_t wall_ms;
+    struct fare *fare; /* NULL = one price is looked for */
+    struct arena *arena;
+    unsigned layer;
 };
+
+static void take(const struct quest *q, const struct entry *e)
+{
+    const struct fare_span span = {.service = arena_dup(q->arena, e->service).p,
+                                   .from_ms = e->from_ms,
+                                   .until_ms = e->until_ms,
+                                   .layer = q->layer,
+                                   .price = price_keep(&e->price, q->arena)};
+    fare_put(q->fare, q->arena, &span);
+}
+
+/* Catalogues have Google's models by its two doors. */
+static bool is_same_house(struct bytes maker, struct bytes vendor)
+{
+    bool is_google = bytes_is(maker, "vertex") || bytes_is(maker, "gemini");
+    return bytes_eq(maker, vendor) || (is_google && bytes_is(vendor, "google"));
+}
 
 static const struct price *find_name(const struct price_book *b, const struct quest *q, struct bytes name, bool is_bare)
 {
     bool is_other = q->vendor.n > 0 && !bytes_is(q->vendor, "generic");
     for (size_t i = slot_of(b, name); b->slots[i].name.p != NULL; i = (i + 1) & (b->n_slots - 1)) {
         const struct entry *e = b->slots[i].entry;
-        if (!bytes_eq(b->slots[i].name, name) || !bytes_eq(e->service, q->service))
+        if (!bytes_eq(b->slots[i].name, name))
             continue;
-        if (q->wall_ms < e->from_ms || q->wall_ms >= e->until_ms)
+        if (is_bare && is_other && e->vendor.n > 0 && !is_same_house(e->vendor, q->vendor))
             continue;
-        if (is_bare && is_other && e->vendor.n > 0 && !bytes_eq(e->vendor, q->vendor))
-            continue;
-        return &e->price;
+        if (q->fare != NULL)
+            take(q, e);
+        else if (bytes_eq(e->service, q->service) && q->wall_ms >= e->from_ms && q->wall_ms < e->until_ms)
+            return &e->price;
     }
     return NULL;
 }
@@ -480,7 +513,11 @@ static const struct price *find_near(const struct price_book *b, struct quest q)
 const struct price *price_find_service(const struct price_book *b, const char *provider, const char *vendor,
                                        const char *model, const char *service, int64_t wall_ms)
 {
-    struct quest q = {bytes_of(provider), bytes_of(vendor), bytes_of(model), bytes_of(service), wall_ms};
+    struct quest q = {.provider = bytes_of(provider),
+                      .vendor = bytes_of(vendor),
+                      .model = bytes_of(model),
+                      .service = bytes_of(service),
+                      .wall_ms = wall_ms};
     if (q.model.n == 0)
         return NULL;
     const struct price *p = find_near(b, q);
@@ -494,4 +531,17 @@ const struct price *price_find(const struct price_book *b, const char *provider,
                                int64_t wall_ms)
 {
     return price_find_service(b, provider, vendor, model, "", wall_ms);
+}
+
+void price_book_fare(const struct price_book *b, const char *provider, const char *vendor, const char *model,
+                     unsigned layer, struct arena *a, struct fare *out)
+{
+    struct quest q = {.provider = bytes_of(provider),
+                      .vendor = bytes_of(vendor),
+                      .model = bytes_of(model),
+                      .fare = out,
+                      .arena = a,
+                      .layer = layer};
+    if (q.model.n > 0)
+        (void)find_near(b, q);
 }

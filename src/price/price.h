@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "model/money.h"
 #include "model/usage.h"
+#include "price/fare.h"
 
 struct price_book;
 
@@ -27,11 +28,20 @@ const struct price *price_find(const struct price_book *b, const char *provider,
  * standard ones. "" = the standard ones. */
 const struct price *price_find_service(const struct price_book *b, const char *provider, const char *vendor,
                                        const char *model, const char *service, int64_t wall_ms);
+/* Adds every span and every class of a target, in the order in which price_find_service would take them, as copies in
+ * the arena. */
+void price_book_fare(const struct price_book *b, const char *provider, const char *vendor, const char *model,
+                     unsigned layer, struct arena *a, struct fare *out);
 /* A model's name without the date behind it: "-20250929", "-2025-09-29", "@20250929". */
 struct bytes price_dateless(struct bytes model);
 /* Entries, services counted as entries. */
 size_t price_book_n(const struct price_book *b);
 const char *price_book_version(const struct price_book *b);
+
+/* USD a request, decimal text of at most twelve decimals -> pico-dollars. */
+bool price_request_parse(struct bytes text, int64_t *pusd);
+/* "2026-08-31" -> the moment at which that day begins, UTC; with `after` the one at which it is over. */
+bool price_day_parse(struct bytes day, bool after, int64_t *wall_ms);
 
 /* A copy, whole, in the arena. */
 const struct price *price_keep(const struct price *p, struct arena *a);

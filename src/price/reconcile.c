@@ -167,7 +167,8 @@ static bool has_tokens(const struct usage *u)
 
 static void explain(struct reconcile_row *r, const struct reconcile_ask *ask)
 {
-    const struct price *p = ask->find != NULL ? ask->find(r->model, r->day * DAY_MS, ask->arg) : NULL;
+    const char *service = r->ours.service == NULL || r->ours.is_mixed ? "" : r->ours.service;
+    const struct price *p = ask->find != NULL ? ask->find(r->model, service, r->day * DAY_MS, ask->arg) : NULL;
     struct usage billed = filled(r), ours = r->ours.usage;
     ours.reasoning = 0;
     r->tokens_nusd = r->rates_nusd = NUSD_UNKNOWN;

@@ -17,6 +17,9 @@ struct day_use {
     struct usage usage;
     int64_t cost_nusd; /* of those with a price */
     int64_t estimated_nusd;
+    int64_t n_classed;   /* in another class of service than the standard one */
+    const char *service; /* the class, where there is but one; NULL and "" = the standard one */
+    bool is_mixed;       /* in more than one class: `service` is one of them */
 };
 
 enum reconcile_verdict {
@@ -53,7 +56,8 @@ struct reconcile_ask {
     const struct invoice *invoice;
     bool is_input_whole;    /* the invoice's input holds what was read from and written to the cache, too */
     uint32_t tolerance_ppm; /* of the invoice; half a cent is always let pass */
-    const struct price *(*find)(struct bytes model, int64_t wall_ms, void *arg);
+    /* service: as of day_use; "" where there are several */
+    const struct price *(*find)(struct bytes model, const char *service, int64_t wall_ms, void *arg);
     void *arg;
 };
 

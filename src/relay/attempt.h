@@ -40,6 +40,9 @@ struct attempt {
     uint64_t paused_us;   /* since then we are not reading; 0 = reading */
     struct usage usage;   /* as reported so far */
     uint64_t text_bytes;  /* generated text seen so far */
+    int64_t wall_ms;      /* when it began; 0 = not told: prices without a span hold */
+    char service[SERVICE_BYTES]; /* class of service as the answer told, else as asked for; "" = neither */
+    bool is_service_told;
 };
 
 /* The zero time of the record is `zero_us`. */

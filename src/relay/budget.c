@@ -2,8 +2,8 @@
  * every streamed attempt, also where the budget is a number: then it only watches. */
 #include "base/buf.h"
 #include "base/text.h"
-#include "price/price.h"
 #include "relay/inside.h"
+#include "relay/meter.h"
 
 /* What rules the link: a number in the config is ruled by itself, so the history is in its shadow. */
 static struct auto_conf rules(const struct relay *r, const struct link_conf *l)
@@ -45,11 +45,10 @@ void budget_set(struct relay *r, struct attempt *a, const struct latency_grant *
     a->budget_end_us = r->link_start_us + a->budget_us;
 }
 
-/* What an attempt costs that is cut before its first token: its prompt. 0 = not known. */
-static int64_t prompt_nusd(const struct relay *r, const struct link_conf *l)
+/* 0 = not known. */
+static int64_t cut_nusd(const struct relay *r, const struct attempt *a)
 {
-    struct usage u = {.input = candidate_prompt_tokens(r->start.call)};
-    int64_t nusd = l->price != NULL ? price_cost(l->price, &u) : NUSD_UNKNOWN;
+    int64_t nusd = meter_cut_nusd(a, r->start.call, r->env.ratios);
     return nusd != NUSD_UNKNOWN ? nusd : 0;
 }
 
@@ -73,7 +72,7 @@ void budget_token(struct relay *r, uint64_t now_us)
     uint64_t us = now_us - a->start_us;
     if (a->grant.us == 0)
         return;
-    int64_t would_nusd = us > a->grant.base_us ? prompt_nusd(r, a->link) : 0;
+    int64_t would_nusd = us > a->grant.base_us ? cut_nusd(r, a) : 0;
     bool is_late = latency_answered(r->env.latency, &conf, &a->grant, us, a->record->connect_us, would_nusd, now_us);
     if (is_late && (a->link->is_auto_budget || r->start.route->ttft_auto.is_shadow))
         note_late(r, a, would_nusd);

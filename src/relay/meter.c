@@ -5,10 +5,35 @@
  *
  * What is billed of an answer that was broken off is the provider's own rule (price/abort.h). It asks who broke it off:
  * we, by a budget, a deadline, a lost race, a client that left or our own stop; or the provider, before its first
- * token. What the provider broke off later is billed as far as it came. */
+ * token. What the provider broke off later is billed as far as it came.
+ *
+ * The price is that of the moment at which the attempt began, and of its class of service: what the answer says it was
+ * charged as, else what was asked for. A class without rates of its own is priced at the standard ones, and the record
+ * says so. */
 #include "relay/meter.h"
 
 #include "price/price.h"
+#include "price/service_class.h"
+
+#include <stdio.h>
+
+void meter_open(struct attempt *a, const struct call *call, bool is_same_dialect, int64_t wall_ms)
+{
+    const struct link_conf *l = a->link;
+    a->wall_ms = wall_ms;
+    if (l->service != NULL)
+        service_class_read(bytes_of(l->service), a->service);
+    else if (is_same_dialect && !l->drops_service && call->service.n > 0)
+        service_class_read(call->service, a->service);
+}
+
+void meter_hear(struct attempt *a, struct bytes service)
+{
+    if (service_class_of(service).n == 0)
+        return;
+    service_class_read(service, a->service);
+    a->is_service_told = true;
+}
 
 static bool is_unbilled(const struct attempt *a, const struct failure *f)
 {
@@ -71,7 +96,7 @@ static int64_t whole_output(const struct attempt *a, const struct call *call, co
     return __builtin_mul_overflow(most, n, &all) ? INT64_MAX : all;
 }
 
-static void estimate(struct usage *u, const struct attempt *a, const struct call *call,
+static void estimate(struct usage *u, const struct attempt *a, uint64_t text_bytes, const struct call *call,
                      const struct abort_billing *rule, const struct ratio_core *ratios)
 {
     uint16_t target = a->link->target_id;
@@ -81,7 +106,7 @@ static void estimate(struct usage *u, const struct attempt *a, const struct call
         u->output = u->reasoning = 0;
         return;
     }
-    u->output = more(u->output, ratio_tokens(ratios, target, RATIO_OUTPUT, a->text_bytes));
+    u->output = more(u->output, ratio_tokens(ratios, target, RATIO_OUTPUT, text_bytes));
     if (rule != NULL && rule->rule == ABORT_RUNS_ON)
         u->output = more(u->output, whole_output(a, call, ratios));
 }
@@ -106,7 +131,9 @@ static void set_unbilled(struct attempt_record *rec)
 void meter_close(struct attempt *a, const struct call *call, const struct failure *failure, struct ratio_core *ratios)
 {
     struct attempt_record *rec = a->record;
-    const struct price *price = a->link->price;
+    const struct price *price = link_price(a->link, a->service, a->wall_ms, &rec->is_price_standin);
+    memcpy(rec->service, a->service, sizeof rec->service);
+    rec->is_service_told = a->is_service_told;
     rec->tokens = a->usage;
     rec->price_version = price ? price->version : NULL;
     if (is_unbilled(a, failure)) {
@@ -123,13 +150,36 @@ void meter_close(struct attempt *a, const struct call *call, const struct failur
     rec->tokens_from = TOKENS_REPORTED;
     if (rec->outcome != OUTCOME_OK || a->usage.input < 0 || a->usage.output < 0) {
         rec->tokens_from = TOKENS_ESTIMATED;
-        estimate(&rec->tokens, a, call, rule, ratios);
-    } else if (ratios != NULL) {
+        estimate(&rec->tokens, a, a->text_bytes, call, rule, ratios);
+    } else if (ratios != NULL && rec->kind != ATTEMPT_KEEPALIVE) {
         learn(a, call, ratios);
     }
     clear_unknown(&rec->tokens);
     rec->cost_nusd = price ? price_cost(price, &rec->tokens) : NUSD_UNKNOWN;
-    rec->waste_nusd = rec->is_served ? 0 : rec->cost_nusd;
+    rec->waste_nusd = rec->is_served || rec->kind == ATTEMPT_KEEPALIVE ? 0 : rec->cost_nusd;
+}
+
+int64_t meter_cut_nusd(const struct attempt *a, const struct call *call, const struct ratio_core *ratios)
+{
+    const struct abort_billing *rule = &a->link->provider->aborts[a->is_stream ? ABORT_STREAM : ABORT_WHOLE];
+    bool is_standin;
+    const struct price *price = link_price(a->link, a->service, a->wall_ms, &is_standin);
+    struct usage u = a->usage;
+    u.output = u.reasoning = -1; /* some report a first token of it with the prompt */
+    if (rule->rule == ABORT_NOTHING)
+        return 0;
+    estimate(&u, a, 0, call, rule, ratios);
+    clear_unknown(&u);
+    return price_cost(price, &u);
+}
+
+bool meter_words(const struct attempt_record *rec, char out[METER_WORDS])
+{
+    const char *billed = rec->abort_words != NULL ? rec->abort_words : "";
+    bool is_odd = rec->is_price_standin && rec->tokens_from != TOKENS_UNBILLED;
+    snprintf(out, METER_WORDS, "%s%s%s%s", billed, billed[0] != '\0' && is_odd ? "; " : "", is_odd ? rec->service : "",
+             is_odd ? " has no rates of its own, priced as standard" : "");
+    return out[0] != '\0';
 }
 
 static int64_t plus(int64_t a, int64_t b)

@@ -1,6 +1,7 @@
 /* Which link now. Picking takes the trial where one is needed, before anything else is given up for it: so a cut
  * attempt always has somebody to follow it. The chain is walked forward once; only a sole candidate is gone back to. */
 #include "relay/inside.h"
+#include "relay/meter.h"
 
 size_t next_n_candidates(const struct relay *r)
 {
@@ -59,6 +60,13 @@ static void skip(struct relay *r, size_t place)
         trail_skip(r, place, OUTCOME_SKIPPED_OPEN, "closed by its health");
 }
 
+static void open_meter(const struct relay *r, struct attempt *a, uint64_t now_us)
+{
+    const struct relay_start *s = &r->start;
+    bool is_same = a->link->index < RM_COUNTOF(s->is_same_dialect) && s->is_same_dialect[a->link->index];
+    meter_open(a, s->call, is_same, s->started_wall_ms + (int64_t)((now_us - s->now_us) / 1000));
+}
+
 void next_same(struct relay *r, size_t place, bool is_fresh, uint64_t now_us)
 {
     const struct link_conf *l = r->chain[place];
@@ -69,6 +77,7 @@ void next_same(struct relay *r, size_t place, bool is_fresh, uint64_t now_us)
     else
         of_link = a->grant;
     attempt_init(a, l, trail_add(r, place), now_us, r->start.now_us);
+    open_meter(r, a, now_us);
     a->place = place;
     a->quirks = registry_quirks(r->env.registry, l->target_id);
     budget_set(r, a, &of_link);

@@ -400,6 +400,8 @@ static void on_output(struct relay *r, const struct relay_event *ev)
         a->text_bytes += e->text_bytes;
         if (e->kind == EVENT_USAGE)
             usage_merge(&a->usage, &e->usage);
+        if ((e->kind == EVENT_USAGE || e->kind == EVENT_START) && e->name.n > 0)
+            meter_hear(a, e->name);
         if (e->is_token && !attempt_has_token(a))
             on_first_token(r, ev->now_us);
         if (r->sm.state == REQUEST_SERVING)

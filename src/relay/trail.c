@@ -130,9 +130,10 @@ void trail_note(struct relay *r, uint16_t n, const char *words)
 
 void trail_tell_billing(struct relay *r)
 {
+    char words[METER_WORDS];
     for (uint16_t i = 0; i < r->record.n_attempts; i++)
-        if (r->record.attempts[i].abort_words != NULL)
-            trail_note(r, r->record.attempts[i].n, r->record.attempts[i].abort_words);
+        if (meter_words(&r->record.attempts[i], words))
+            trail_note(r, r->record.attempts[i].n, words);
 }
 
 void trail_unstart(struct relay *r, const char *why)

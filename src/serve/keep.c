@@ -25,6 +25,8 @@ void keep_text(const struct kept *k, struct buf *out)
     registry_write(k->registry, k->now_us, out);
     latency_write(k->latency, k->registry, k->now_us, out);
     ratio_write(k->ratios, k->registry, out);
+    for (size_t i = 0; i < k->n_caches; i++)
+        prefixes_write(k->caches[i]->prefixes, k->registry, k->now_us, out);
     uint64_t hash = hash_of(buf_bytes(out));
     buf_printf(out, "end %016llx\n", (unsigned long long)hash);
 }
@@ -58,12 +60,23 @@ bool keep_lines(struct bytes text, struct bytes *lines, int64_t *wall_ms)
     return true;
 }
 
+/* A conversation may come back to any core. */
+static enum err take_prefix(const struct kept *k, struct bytes line, uint64_t away_us)
+{
+    enum err e = ERR_OK;
+    for (size_t i = 0; i < k->n_caches && e == ERR_OK; i++)
+        e = prefixes_read_line(k->caches[i]->prefixes, k->registry, line, away_us, k->now_us);
+    return e;
+}
+
 static enum err take_line(const struct kept *k, struct bytes line, uint64_t away_us)
 {
     if (bytes_starts_with(line, BYTES("latency ")))
         return latency_read_line(k->latency, k->registry, line, away_us, k->now_us);
     if (bytes_starts_with(line, BYTES("ratio ")))
         return ratio_read_line(k->ratios, k->registry, line);
+    if (bytes_starts_with(line, BYTES("prefix ")) || bytes_starts_with(line, BYTES("warm ")))
+        return take_prefix(k, line, away_us);
     return registry_read(k->registry, line, k->now_us > away_us ? k->now_us - away_us : 0);
 }
 

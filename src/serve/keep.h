@@ -1,10 +1,11 @@
-/* What outlives a stop: the registry's health, the latency history and the bytes a token, as one text file beside the
- * ledger.
+/* What outlives a stop: the registry's health, the latency history, the bytes a token and the prompts that providers
+ * hold in their caches, as one text file beside the ledger.
  *
  *     ringmain-state 1 WALL_MS          when it was written
  *     target …, credential …            registry_write
  *     latency …                         latency_write
  *     ratio …                           ratio_write
+ *     prefix …, warm …                  prefixes_write, of each core in turn; only of one that has stopped
  *     end HASH                          of all that stands before, sixteen hexadecimal digits
  *
  * A file that is cut short, changed or of another version is told, set aside under its name with .damaged behind it,
@@ -12,6 +13,7 @@
 #ifndef RM_SERVE_KEEP_H
 #define RM_SERVE_KEEP_H
 
+#include "plan/cache.h"
 #include "plan/latency.h"
 #include "plan/ratio.h"
 
@@ -19,6 +21,8 @@ struct kept {
     struct registry *registry;
     struct latency *latency;
     struct ratio_book *ratios;
+    struct cache_memory *const *caches; /* of the cores, while none of them runs; each gets all of it back */
+    size_t n_caches;                    /* 0 = they run, or there are none: prefixes are left out */
     uint64_t now_us;
     int64_t wall_ms;
 };

@@ -91,6 +91,22 @@ void gateway_keep(struct gateway *g)
     (void)keep_save(&kept, g->config->ledger);
 }
 
+/* None of the workers runs: what they keep for themselves goes with the rest. */
+static void keep_at_rest(struct gateway *g, void (*keep)(const struct kept *k, const char *ledger_path))
+{
+    struct cache_memory *caches[WORKERS_MAX];
+    struct kept kept = kept_of(g);
+    for (kept.n_caches = 0; kept.n_caches < g->n_workers; kept.n_caches++)
+        caches[kept.n_caches] = g->workers[kept.n_caches]->caches;
+    kept.caches = caches;
+    keep(&kept, g->config->ledger);
+}
+
+static void save(const struct kept *k, const char *ledger_path)
+{
+    (void)keep_save(k, ledger_path);
+}
+
 /* Those that could be made; false = not all, and nothing runs yet. */
 static bool make_workers(struct gateway *g)
 {
@@ -116,8 +132,7 @@ static bool make_workers(struct gateway *g)
 
 static void start_workers(struct gateway *g)
 {
-    struct kept kept = kept_of(g);
-    keep_load(&kept, g->config->ledger);
+    keep_at_rest(g, keep_load);
     for (unsigned i = 0; i < g->n_workers; i++)
         RM_ASSERT(pthread_create(&g->threads[i], NULL, run_worker, g->workers[i]) == 0);
 }
@@ -262,7 +277,7 @@ void gateway_stop(struct gateway *g, bool (*is_urgent)(void))
         worker_cut(g->workers[i], &n_cut);
     for (unsigned i = 0; i < g->n_workers; i++)
         pthread_join(g->threads[i], NULL);
-    gateway_keep(g);
+    keep_at_rest(g, save);
     unsigned cut = atomic_load(&n_cut);
     if (cut > 0)
         LOG(LOG_WARN, "serve", "-", "stopped: %u requests were cut (outcome drained)", cut);

@@ -6,10 +6,10 @@
 #include "dialect/dialect.h"
 #include "plan/standby.h"
 #include "plan/verdict.h"
-#include "price/price.h"
+#include "relay/meter.h"
 #include "serve/worker.h"
 
-enum { LOOK_EVERY_US = 1000000, LOOK_SOON_US = 20000, PROBES_PER_LOOK = 16 };
+enum { LOOK_EVERY_US = 1000000, LOOK_SOON_US = 20000, PROBES_PER_LOOK = 16, PROMPT_BYTES = 1 };
 
 struct probe {
     struct worker *worker;
@@ -28,13 +28,14 @@ struct probe {
     int64_t started_wall_ms;
     uint64_t id;
     struct trial trial; /* a keepalive may be the one trial of an open target */
-    bool is_unsent;
+    struct buf service; /* class of service as the answer told */
 };
 
 static void release_probe(struct reap *r)
 {
     struct probe *p = RM_CONTAINER(r, struct probe, reap);
     buf_fini(&p->body);
+    buf_fini(&p->service);
     config_unref(p->config);
     mem_free(p);
 }
@@ -44,24 +45,24 @@ static int64_t since(const struct probe *p)
     return (int64_t)(loop_now_us(p->worker->loop) - p->start_us);
 }
 
-/* Tokens as reported, else an estimate, else unbilled (nothing written, or an HTTP error before generation). */
-static void meter(struct probe *p)
+/* Metered as an attempt of a request is: a call for one token of output. */
+static void meter(struct probe *p, const struct failure *f)
 {
-    struct attempt_record *a = &p->record;
-    bool is_error = a->status >= 400 || p->is_unsent;
-    a->tokens_from = is_error ? TOKENS_UNBILLED : usage_is_known(&p->usage) ? TOKENS_REPORTED : TOKENS_ESTIMATED;
-    if (a->tokens_from == TOKENS_ESTIMATED)
-        usage_merge(&p->usage, &(struct usage){1, 0, 0, 0, (int64_t)((p->text_bytes + 3) / 4), 0});
-    if (a->tokens_from == TOKENS_UNBILLED)
-        p->usage = (struct usage){0, 0, 0, 0, 0, 0};
-    struct usage zero = {0, 0, 0, 0, 0, 0};
-    usage_merge(&zero, &p->usage);
-    a->tokens = zero;
-    a->price_version = p->link->price ? p->link->price->version : NULL;
-    a->cost_nusd = a->tokens_from == TOKENS_UNBILLED ? 0
-                   : p->link->price                  ? price_cost(p->link->price, &a->tokens)
-                                                     : NUSD_UNKNOWN;
-    a->waste_nusd = 0;
+    const struct call call = {.is_stream = true, .max_tokens = 1, .n = 1, .prompt_bytes = PROMPT_BYTES};
+    struct attempt_record *rec = &p->record;
+    struct attempt a;
+    attempt_init(&a, p->link, rec, p->start_us, p->start_us);
+    meter_open(&a, &call, false, p->started_wall_ms);
+    if (p->service.n > 0)
+        meter_hear(&a, buf_bytes(&p->service));
+    if (rec->ttft_us >= 0)
+        attempt_move(&a, ATTEMPT_FLOWING);
+    a.is_stream = true;
+    a.is_sent = f == NULL || !f->is_unsent;
+    a.usage = p->usage;
+    a.text_bytes = p->text_bytes;
+    meter_close(&a, &call, f, p->worker->env.ratios);
+    (void)meter_words(rec, rec->decision);
 }
 
 /* A keepalive's 4xx says nothing of the target's health, except where it tells of our account or key. A trial that it
@@ -95,10 +96,9 @@ static void end_probe(struct probe *p, const struct failure *f)
     a->outcome = f ? f->outcome : OUTCOME_OK;
     a->in_stream = f != NULL && f->in_stream;
     a->total_us = since(p);
-    p->is_unsent = f != NULL && f->is_unsent;
     if (f != NULL)
         a->retry_after_ms = f->retry_after_ms;
-    meter(p);
+    meter(p, f);
     settle(p, f);
     registry_touch(w->registry, p->link->target_id, loop_now_us(w->loop));
     (void)registry_keepalive_spend(w->registry, p->link->target_id, p->started_wall_ms / 86400000, a->cost_nusd,
@@ -116,8 +116,13 @@ static void end_probe(struct probe *p, const struct failure *f)
 static void count_events(struct probe *p, const struct exchange_event *x)
 {
     for (size_t i = 0; i < x->n; i++) {
+        bool tells = x->v[i].kind == EVENT_USAGE || x->v[i].kind == EVENT_START;
         if (x->v[i].kind == EVENT_USAGE)
             usage_merge(&p->usage, &x->v[i].usage);
+        if (tells && x->v[i].name.n > 0) {
+            p->service.n = 0;
+            buf_put(&p->service, x->v[i].name);
+        }
         p->text_bytes += x->v[i].text_bytes;
         if (x->v[i].is_token && p->record.ttft_us < 0)
             p->record.ttft_us = since(p);

@@ -1,5 +1,6 @@
 """What is billed for answers that did not come whole: by the provider's rule, and estimated by what its reports have taught."""
 import json
+import pathlib
 import re
 import subprocess
 
@@ -158,3 +159,21 @@ def test_a_state_file_that_is_damaged_tells_nothing(world):
     assert ledger_sum(g)["estimates"] is None
     state.unlink()
     assert ledger_sum(g)["estimates"] is None
+
+
+def test_every_vendor_of_the_table_can_be_named_and_an_unknown_one_is_an_error(tmp_path):
+    root = pathlib.Path(__file__).resolve().parents[2]
+    rows = json.loads((root / "data" / "abort_billing.json").read_text())["rows"]
+    vendors = sorted({r["vendor"] for r in rows} - {"*"})
+    assert len(vendors) > 20
+
+    def check(names):
+        providers = {f"p{i}": provider_conf(9, vendor=v) for i, v in enumerate(names)}
+        (tmp_path / "v.yaml").write_text(json.dumps({"providers": providers, "routes": [{"model": "r", "order": list(providers)}]}))
+        return subprocess.run([BINARY, "check", "-c", str(tmp_path / "v.yaml")], capture_output=True, text=True, timeout=60 * SLOW)
+
+    p = check(vendors)
+    assert p.returncode == 0, p.stderr
+    p = check(["novitta"])
+    assert p.returncode == 1 and '"vendor" is "novitta"; expected one of openai, azure,' in p.stderr, p.stderr
+    assert 'did you mean "novita"?' in p.stderr

@@ -2,7 +2,7 @@
 one is kept, conversations keep to one of equal links."""
 import pytest
 
-from harness import Reply, anthropic_event, anthropic_events, error_json, good, http, stream
+from harness import Gateway, Reply, anthropic_event, anthropic_events, error_json, good, http, stream
 
 PRICES = {"m-a": {"input": "5", "output": "30", "cache_read": "0.5"},
           "m-b": {"input": "2", "output": "10", "cache_read": "0.2", "cache_write_5m": "2.5", "cache_write_1h": "4"}}
@@ -160,3 +160,26 @@ def test_going_back(world, goes_back, served):
         assert row["attempts"][0]["decision"].startswith("stays: 1500 tokens are warm here, 0 at the first link; saves $"), row
         other = [{"type": "text", "text": "Another prefix. " * 400, "cache_control": {"type": "ephemeral"}}]
         assert g.messages(system=other).headers["x-ringmain-provider"] == "a"  # only what is warm stays
+
+
+def test_what_is_warm_outlives_a_restart(world):
+    """A conversation that comes back after a restart finds its warm standby, whichever core takes it."""
+    state = {"down": True}
+
+    def primary(req):
+        return overloaded() if state["down"] else cached("Hello from A.")(req)
+    g, (a, b) = world.chain(primary, cached(read=0, write=1500), dialects=["anthropic", "anthropic"],
+                            route={"retries": 0, "breaker": "off", "cache": {"standby": "always", "return": "by_value"}},
+                            config={"prices": {**PRICES, "m-a": {**PRICES["m-b"], "input": "5", "output": "30"}}, "workers": 1})
+    assert g.messages(system=MARKED).headers["x-ringmain-provider"] == "b"
+    g.stop()
+    kept = (g.dir / "ringmain.db.state").read_text()
+    assert "\nprefix " in kept and "\nwarm " in kept, kept
+    state["down"] = False
+    again = Gateway(g.dir, {**{k: v for k, v in g.config.items() if k not in ("listen", "admin")}, "workers": 2}, name="again")
+    try:
+        r = again.messages(system=MARKED)
+        assert r.headers["x-ringmain-provider"] == "b"
+        assert again.row(r)["attempts"][0]["decision"].startswith("stays: 1500 tokens are warm here, 0 at the first link; saves $")
+    finally:
+        again.stop()

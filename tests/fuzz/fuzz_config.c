@@ -20,9 +20,9 @@ static const char *look_up(const char *name, void *arg)
     return strcmp(name, "EMPTY") == 0 ? "" : NULL;
 }
 
-static const struct price *no_price(const char *provider, const char *vendor, const char *model, void *arg)
+static void no_fare(const char *provider, const char *vendor, const char *model, struct arena *a, struct fare *out,
+                    void *arg)
 {
-    return NULL;
 }
 
 static enum err no_file(const char *path, struct arena *a, struct bytes *out)
@@ -65,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                               .cores = 4,
                                               .memory_bytes = UINT64_C(8) << 30,
                                               .getenv = look_up,
-                                              .price = no_price};
+                                              .fare = no_fare};
     struct bytes in = bytes_from(data, size);
     struct config *c = NULL;
     struct config_faults faults = {0};

@@ -25,13 +25,9 @@ static const char *no_variable(const char *name, void *arg)
     return NULL;
 }
 
-static const struct price *no_price(const char *provider, const char *vendor, const char *model, void *arg)
+static void no_fare(const char *provider, const char *vendor, const char *model, struct arena *a, struct fare *out,
+                    void *arg)
 {
-    (void)provider;
-    (void)vendor;
-    (void)model;
-    (void)arg;
-    return NULL;
 }
 
 static enum err no_file(const char *path, struct arena *a, struct bytes *out)
@@ -55,7 +51,7 @@ struct config *world_config(struct world *w, const char *routes, const char *mor
                                        .cores = 1,
                                        .memory_bytes = UINT64_C(1) << 30,
                                        .getenv = no_variable,
-                                       .price = no_price,
+                                       .fare = no_fare,
                                        .vendor_from_host = vendor_from_host};
     struct buf text = {0};
     struct config *c = NULL;

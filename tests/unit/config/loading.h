@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "config/config.h"
+#include "price/price.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,13 +25,19 @@ static inline const char *loading_getenv(const char *name, void *arg)
     return NULL;
 }
 
-static inline const struct price *loading_price(const char *provider, const char *vendor, const char *model, void *arg)
+static inline void loading_put(const struct price *p, struct arena *a, struct fare *out)
 {
-    if (strcmp(model, "cheap") == 0)
-        return &loading_cheap;
-    if (strcmp(model, "dear") == 0)
-        return &loading_dear;
-    return strcmp(vendor, "together") == 0 && strcmp(model, "by-vendor") == 0 ? &loading_cheap : NULL;
+    const struct fare_span span = {"", INT64_MIN, INT64_MAX, PRICE_LAYER_BUILTIN, price_keep(p, a)};
+    fare_put(out, a, &span);
+}
+
+static inline void loading_fare(const char *provider, const char *vendor, const char *model, struct arena *a,
+                                struct fare *out, void *arg)
+{
+    if (strcmp(model, "cheap") == 0 || (strcmp(vendor, "together") == 0 && strcmp(model, "by-vendor") == 0))
+        loading_put(&loading_cheap, a, out);
+    else if (strcmp(model, "dear") == 0)
+        loading_put(&loading_dear, a, out);
 }
 
 static inline struct bytes loading_vendor(struct bytes host)
@@ -78,7 +85,7 @@ static inline struct loading load_text(const char *text)
                                        .cores = 16,
                                        .memory_bytes = UINT64_C(8) << 30,
                                        .getenv = loading_getenv,
-                                       .price = loading_price,
+                                       .fare = loading_fare,
                                        .wall_ms = INT64_C(1784332800000), /* 2026-07-18 */
                                        .vendor_from_host = loading_vendor,
                                        .is_world_readable = loading_is_open};

@@ -423,7 +423,57 @@ static void prices_in_order(void **state)
     assert_string_equal(l.c->price_file, "/etc/rm/mine.json");
     assert_int_equal(l.c->n_prices, 2);
     assert_string_equal(l.c->prices[1].name, "t/other");
-    assert_ptr_equal(l.c->prices[1].price, links[3].price);
+    assert_ptr_equal(l.c->prices[1].fare.v[0].price, links[3].price);
+    loading_fini(&l);
+}
+
+static const struct price *at(const struct link_conf *link, const char *service, const char *day)
+{
+    int64_t ms;
+    bool is_standin;
+    assert_true(price_day_parse(bytes_of(day), false, &ms));
+    return link_price(link, service, ms, &is_standin);
+}
+
+/* All that a book's entry can say; and the span that holds is asked for by the day, not by that of the load. */
+static void prices_in_full(void **state)
+{
+    struct loading l = load_text(
+        "prices:\n"
+        "  m:\n"
+        "    - {input: 2, output: '10', cache_read: 0.2, cache_write_5m: 2.5, cache_write_1h: 4, valid_until: "
+        "2026-08-31}\n"
+        "    - {input: 3, output: 15, reasoning: 16, request: 0.005, valid_from: 2026-09-01, version: after,\n"
+        "       source: a page, date: 2026-11-30, note: told,\n"
+        "       tiers: [{above: 200000, input: 6, output: 22.5}, {above: 500000, inclusive: true, cache_read: 1}]}\n"
+        "    - {service: batch, input: 1, output: 5}\n"
+        "  a/m: {service: flex, input: 1.5, output: 7.5}\n"
+        "providers: {a: {dialect: openai, base_url: 'http://h/v1'}, b: {dialect: openai, base_url: 'http://k/v1'}}\n"
+        "routes: [{model: m, chain: [{provider: a, set: {service_tier: flex}},\n"
+        "  {provider: b, set: {service_tier: fast}, drop: [speed]}]}]\n");
+    assert_int_equal(l.err, ERR_OK);
+    const struct link_conf *links = l.c->routes[0].links;
+    assert_int_equal(links[0].price->input, 2000000); /* of the day of the load */
+    assert_int_equal(at(&links[0], "", "2026-08-31")->cache_write_1h, 4000000);
+    const struct price *after = at(&links[0], "", "2026-09-01");
+    assert_int_equal(after->input, 3000000);
+    assert_string_equal(after->version, "after");
+    assert_string_equal(after->source, "a page");
+    assert_int_equal(after->more->reasoning, 16000000);
+    assert_int_equal(after->more->request, INT64_C(5000000000));
+    assert_int_equal(after->more->n_tiers, 2);
+    assert_int_equal(after->more->tiers[0].above, 200000);
+    assert_int_equal(after->more->tiers[0].output, 22500000);
+    assert_int_equal(after->more->tiers[0].cache_read, -1);
+    assert_false(after->more->tiers[0].is_inclusive);
+    assert_true(after->more->tiers[1].is_inclusive);
+    assert_int_equal(after->more->tiers[1].cache_read, 1000000);
+    assert_int_equal(at(&links[0], "batches", "2026-09-01")->input, 1000000);
+    assert_int_equal(at(&links[0], "flex", "2026-09-01")->input, 1500000); /* of a/m alone */
+    assert_int_equal(at(&links[1], "flex", "2026-09-01")->input, 3000000);
+    assert_string_equal(links[0].service, "flex");
+    assert_string_equal(links[1].service, "priority");
+    assert_true(links[1].drops_service && !links[0].drops_service);
     loading_fini(&l);
 }
 
@@ -488,6 +538,7 @@ int main(void)
         cmocka_unit_test(variables_are_not_read_again),
         cmocka_unit_test(listeners_and_keys),
         cmocka_unit_test(prices_in_order),
+        cmocka_unit_test(prices_in_full),
         cmocka_unit_test(restart_diff),
         cmocka_unit_test(counted),
     };

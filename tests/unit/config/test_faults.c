@@ -120,13 +120,52 @@ static void wrong_types_and_ranges(void **state)
     expect_fault("limits: {body_bytes: 2Ki}\n" WITH(ROUTE), "\"body_bytes\" is \"2Ki\"");
     expect_fault("limits: {body_bytes: 99999999999G}\n" WITH(ROUTE), "expected bytes");
     expect_fault("prices: {m: {input: -1, output: 1}}\n" WITH(ROUTE), "\"input\" is \"-1\"");
-    expect_fault("prices: {m: {input: 1}}\n" WITH(ROUTE), "the price of \"m\" has no \"output\"");
+    expect_fault("prices: {m: {note: free}}\n" WITH(ROUTE), "the price of \"m\" has neither \"input\" nor \"output\"");
     expect_fault("prices: {m: 1}\n" WITH(ROUTE), "a price is text; expected a map");
     expect_fault("price_file: none.json\n" WITH(ROUTE), ":1:13: error: \"price_file\": \"none.json\" cannot be read");
     expect_fault("price_file: bad.json\n" WITH(ROUTE),
                  ":1:13: error: \"price_file\": line 2: price 1: neither an input nor an output rate");
     expect_fault("routes: {}\n" WITH(""), "\"routes\" is a map; expected [route]");
     expect_fault("ledger: postgres:x\n" WITH(ROUTE), "\"ledger\" is not sqlite:PATH or off");
+}
+
+#define PRICE(x) "prices: {m: {input: 1, output: 2, " x "}}\n" WITH(ROUTE)
+
+static void odd_prices(void **state)
+{
+    expect_fault(PRICE("reasoning: -0.1"), "\"reasoning\" is \"-0.1\"; expected US dollars per million tokens");
+    expect_fault(PRICE("cache_read: NaN"), "\"cache_read\" is \"NaN\"");
+    expect_fault(PRICE("cache_read: .inf"), "\"cache_read\" is \".inf\"");
+    expect_fault(PRICE("reasoning: 1e-3"), "\"reasoning\" is \"1e-3\"");
+    expect_fault(PRICE("reasoning: 0.1234567"),
+                 "\"reasoning\" is \"0.1234567\"; expected US dollars per million tokens "
+                 "as a decimal number like 0.28, at most six decimals");
+    expect_fault(PRICE("reasoning: 9999999999"), "\"reasoning\" is \"9999999999\"");
+    expect_fault(PRICE("request: -1"), "\"request\" is \"-1\"; expected US dollars a request");
+    expect_fault(PRICE("request: 0.0000000000001"), "at most twelve decimals");
+    expect_fault(PRICE("resoning: 1"),
+                 ":1:35: error: \"resoning\" is not a setting of a price; did you mean \"reasoning\"?");
+    expect_fault(PRICE("cache_write: 1"), "did you mean \"cache_write_");
+    expect_fault(PRICE("above: 1"), "\"above\" is not a setting of a price; it is one of a tier");
+    expect_fault(PRICE("tiers: 5"), "\"tiers\" is text; expected [tier]");
+    expect_fault(PRICE("tiers: [5]"), "a tier is text; expected a map");
+    expect_fault(PRICE("tiers: [{input: 5}]"), "a tier has no \"above\"");
+    expect_fault(PRICE("tiers: [{above: -5}]"), "\"above\" is \"-5\"; expected a whole number of tokens");
+    expect_fault(PRICE("tiers: [{above: 5, abve: 1}]"), "did you mean \"above\"?");
+    expect_fault(PRICE("tiers: [{above: 5}, {above: 5}]"), "the tiers do not rise: \"above\" is 5 after 5");
+    expect_fault(PRICE("service: ''"), "\"service\" is empty");
+    expect_fault(PRICE("service: 'a b'"), "expected a word of at most 23");
+    expect_fault(PRICE("valid_until: 2026-8-31"), "\"valid_until\" is \"2026-8-31\"; expected a day like 2026-08-31");
+    expect_fault(PRICE("valid_from: tomorrow"), "\"valid_from\" is \"tomorrow\"");
+    expect_fault(PRICE("valid_from: 2026-09-01, valid_until: 2026-08-31"), "\"valid_until\" is before \"valid_from\"");
+    expect_fault("prices: {m: []}\n" WITH(ROUTE), "\"m\" has 0 prices");
+    expect_fault("prices: {m: [{input: 1}, 5]}\n" WITH(ROUTE), "a price is text; expected a map");
+    expect_fault("prices: {m: [{input: 1}, {input: 2}]}\n" WITH(ROUTE),
+                 "two prices of \"m\" hold at one time for one class of service");
+    expect_fault("prices: {m: [{input: 1, service: batch}, {input: 2, service: batches}]}\n" WITH(ROUTE), "two prices");
+    expect_fault("prices: {m: [{input: 1, valid_until: 2026-08-31}, {input: 2, valid_from: 2026-08-31}]}\n" WITH(ROUTE),
+                 "two prices");
+    expect_fault("prices: {m: {input: 1}}\n" WITH(ROUTE), "warning: the price of \"m\" has no \"output\"");
 }
 
 static void routes_and_links(void **state)
@@ -263,7 +302,7 @@ int main(void)
         cmocka_unit_test(not_built_yet),       cmocka_unit_test(wrong_types_and_ranges),
         cmocka_unit_test(routes_and_links),    cmocka_unit_test(providers),
         cmocka_unit_test(listeners),           cmocka_unit_test(warnings),
-        cmocka_unit_test(secrets_stay_secret),
+        cmocka_unit_test(secrets_stay_secret), cmocka_unit_test(odd_prices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

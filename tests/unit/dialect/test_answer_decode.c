@@ -296,6 +296,50 @@ static void counts_are_disjoint_and_bounded(void **state)
     }
 }
 
+/* The class of service that an answer tells: with its start and with its usage. */
+static void classes_of_service(void **state)
+{
+    static const struct {
+        const struct dialect *dialect;
+        const char *event, *data;
+        enum event_kind kind;
+        const char *want;
+    } rows[] = {
+        {&kit_openai, "", "{\"id\":\"c\",\"service_tier\":\"flex\",\"choices\":[]}", EVENT_START, "flex"},
+        {&kit_openai, "", "{\"id\":\"c\",\"service_tier\":null,\"choices\":[]}", EVENT_START, ""},
+        {&kit_openai, "", "{\"service_tier\":\"priority\",\"usage\":{\"prompt_tokens\":3}}", EVENT_USAGE, "priority"},
+        {&kit_anthropic, "message_start",
+         "{\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":3,\"service_tier\":\"priority\"}}}",
+         EVENT_USAGE, "priority"},
+        {&kit_anthropic, "message_start",
+         "{\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":3,\"service_tier\":\"standard\","
+         "\"speed\":\"fast\",\"inference_geo\":\"us\"}}}",
+         EVENT_USAGE, "fast"},
+        {&kit_anthropic, "message_start",
+         "{\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":3,\"service_tier\":\"standard\","
+         "\"speed\":null,\"inference_geo\":\"us\"}}}",
+         EVENT_USAGE, "us"},
+        {&kit_anthropic, "message_start",
+         "{\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":3,\"service_tier\":\"batch\","
+         "\"inference_geo\":\"us\"}}}",
+         EVENT_USAGE, "batch"},
+        {&kit_anthropic, "message_start",
+         "{\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":3,\"inference_geo\":\"global\"}}}",
+         EVENT_USAGE, ""},
+    };
+    for (size_t i = 0; i < RM_COUNTOF(rows); i++) {
+        struct decoder d;
+        struct decoded out;
+        decoder_init(&d, rows[i].dialect, BYTES("generic"), KIT_DEPTH, false);
+        feed(&d, rows[i].event, rows[i].data, &out);
+        assert_int_equal(count(&out, rows[i].kind), 1);
+        for (size_t k = 0; k < out.n; k++)
+            if (out.v[k].kind == rows[i].kind)
+                assert_true(bytes_is(out.v[k].name, rows[i].want));
+        decoder_fini(&d);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -308,6 +352,7 @@ int main(void)
         cmocka_unit_test(hostile_pieces_do_no_harm),
         cmocka_unit_test(what_is_no_object_is_malformed),
         cmocka_unit_test(counts_are_disjoint_and_bounded),
+        cmocka_unit_test(classes_of_service),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -242,6 +242,33 @@ static void turns_of_a_conversation_are_known_by_their_start(void **state)
     assert_int_equal(mute.talk_hash, 0);
 }
 
+static void check_service(const struct dialect *d, struct bytes body, const char *want)
+{
+    struct arena a = {0};
+    struct call c;
+    const char *why;
+    assert_int_equal(reads(d, body, &a, &c, &why), ERR_OK);
+    assert_true(bytes_is(c.service, want));
+    arena_fini(&a);
+}
+
+/* The class of service that is asked for, in the dialect's own word. */
+static void service_wishes(void **state)
+{
+    check_service(&chat, BYTES("{\"model\":\"m\",\"messages\":[]}"), "");
+    check_service(&chat, BYTES("{\"model\":\"m\",\"service_tier\":\"flex\",\"messages\":[]}"), "flex");
+    check_service(&chat, BYTES("{\"model\":\"m\",\"service_tier\":\"fl\\u0065x\",\"messages\":[]}"), "flex");
+    check_service(&chat, BYTES("{\"model\":\"m\",\"service_tier\":\"fast\",\"messages\":[]}"), "priority");
+    check_service(&chat, BYTES("{\"model\":\"m\",\"service_tier\":null,\"messages\":[]}"), "");
+    check_service(&chat, BYTES("{\"model\":\"m\",\"service_tier\":7,\"messages\":[]}"), "");
+    check_service(&chat, BYTES("{\"model\":\"m\",\"speed\":\"fast\",\"messages\":[]}"), "");
+    check_service(&messages, BYTES("{\"model\":\"m\",\"messages\":[]}"), "");
+    check_service(&messages, BYTES("{\"model\":\"m\",\"service_tier\":\"auto\",\"messages\":[]}"), "auto");
+    check_service(&messages, BYTES("{\"model\":\"m\",\"service_tier\":\"auto\",\"speed\":\"fast\",\"messages\":[]}"),
+                  "fast");
+    check_service(&messages, BYTES("{\"model\":\"m\",\"speed\":\"standard\",\"messages\":[]}"), "");
+}
+
 static void cache_wishes(void **state)
 {
     struct call none = call_of(&messages, TURN1 ASKED "]}"), five = call_of(&messages, TURN1 MARKED "]}");
@@ -437,6 +464,7 @@ int main(void)
         cmocka_unit_test(prefix_is_all_but_the_last_message),
         cmocka_unit_test(turns_of_a_conversation_are_known_by_their_start),
         cmocka_unit_test(cache_wishes),
+        cmocka_unit_test(service_wishes),
         cmocka_unit_test(what_a_cache_could_hold),
         cmocka_unit_test(the_hash_of_a_prefix_stays),
         cmocka_unit_test(notes_change_no_fact),

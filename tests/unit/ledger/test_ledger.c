@@ -323,7 +323,8 @@ static void migrates(void **state)
                      "ALTER TABLE request DROP COLUMN cache_bytes;"
                      "ALTER TABLE request DROP COLUMN cache_ttl_s;"
                      "ALTER TABLE request DROP COLUMN affinity_key; ALTER TABLE request DROP COLUMN needs;"
-                     "ALTER TABLE request DROP COLUMN routing; DELETE FROM schema WHERE version > 3",
+                     "ALTER TABLE request DROP COLUMN routing; ALTER TABLE request DROP COLUMN a_service;"
+                     "ALTER TABLE attempt DROP COLUMN service; DELETE FROM schema WHERE version > 3",
                      NULL, NULL, NULL),
         SQLITE_OK);
     sqlite3_close(db);

@@ -9,12 +9,18 @@
 static const struct price cheap = {1000000, 2000000, 500000, -1, -1, "new-1", "t", NULL};
 static const struct price dear = {3000000, 15000000, 300000, 3750000, 6000000, "new-2", "t", NULL};
 
-/* openai's and anthropic's; nobody else has a price, and none before 2026. */
-static const struct price *find(const char *provider, const char *model, int64_t wall_ms, void *arg)
+static const struct price flex = {1500000, 7500000, 150000, 1875000, 3000000, "new-flex", "t", NULL};
+
+/* openai's and anthropic's; nobody else has a price, and none before 2026. Anthropic's flex has rates of its own. */
+static const struct price *find(const struct attempt_record *a, int64_t wall_ms, bool *is_standin, void *arg)
 {
+    bool is_anthropic = strcmp(a->provider, "anthropic") == 0, is_flex = strcmp(a->service, "flex") == 0;
+    *is_standin = a->service[0] != '\0' && !(is_anthropic && is_flex);
     if (wall_ms < INT64_C(1767225600000))
         return NULL;
-    return strcmp(provider, "openai") == 0 ? &cheap : strcmp(provider, "anthropic") == 0 ? &dear : NULL;
+    if (is_anthropic)
+        return is_flex ? &flex : &dear;
+    return strcmp(a->provider, "openai") == 0 ? &cheap : NULL;
 }
 
 /*        tokens 12 in, 3 read, 2 and 1 written, 40 out
@@ -82,6 +88,41 @@ static const struct reprice_group *group(const struct reprice_report *r, const c
             return &r->groups[i];
     fail_msg("no group %s %s", provider, was);
     return NULL;
+}
+
+/* The class of service that a row keeps chooses the rates, and one without rates of its own is marked as such. */
+static void by_class_of_service(void **state)
+{
+    struct fixture f;
+    struct arena a = {0};
+    struct reprice_ask ask = {.find = find};
+    fixture_init(&f);
+    struct ledger *l = ledger_fixture(f.db, "off", 100);
+    struct request_record *r = record_fixture(&f, id_at(july_18, 1)), rec;
+    r->started_wall_ms = july_18;
+    snprintf(r->attempts[0].service, SERVICE_BYTES, "priority");
+    snprintf(r->attempts[1].service, SERVICE_BYTES, "flex");
+    r->attempts[1].is_service_told = true;
+    assert_true(ledger_put(ledger_ring(l, 0), r));
+    ledger_close(l);
+    assert_int_equal(write_all(f.db, &ask), 2);
+    struct ledger_reader *reader = open_reader(f.db);
+    assert_int_equal(reader_record(reader, r->id, &a, &rec), ERR_OK);
+    assert_string_equal(rec.attempts[0].service, "priority");
+    assert_false(rec.attempts[0].is_service_told);
+    assert_true(rec.attempts[0].is_price_standin);
+    assert_int_equal(rec.attempts[0].cost_nusd, CHEAP_NUSD);
+    assert_string_equal(rec.attempts[1].service, "flex");
+    assert_true(rec.attempts[1].is_service_told);
+    assert_false(rec.attempts[1].is_price_standin);
+    assert_int_equal(rec.attempts[1].cost_nusd, DEAR_NUSD / 2);
+    assert_string_equal(rec.attempts[1].price_version, "new-flex");
+    assert_string_equal(rec.attempts[2].service, "");
+    assert_true(rec.attempts[1].is_served && rec.attempts[1].is_started);
+    ledger_reader_close(reader);
+    assert_int_equal(write_all(f.db, &ask), 0); /* a second run changes nothing */
+    arena_fini(&a);
+    fixture_fini(&f);
 }
 
 static void the_difference_first(void **state)
@@ -254,6 +295,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_difference_first), cmocka_unit_test(written_and_kept), cmocka_unit_test(within_bounds),
         cmocka_unit_test(unknown_stays),        cmocka_unit_test(many_pages),       cmocka_unit_test(rates_of_a_route),
+        cmocka_unit_test(by_class_of_service),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,8 +52,18 @@ static void published_comparison(void **state)
 static void introductory_price_ends(void **state)
 {
     struct price_book *b = price_book_builtin();
-    assert_non_null(price_find(b, "a", "anthropic", "claude-sonnet-5", september_1 - 1));
-    assert_null(price_find(b, "a", "anthropic", "claude-sonnet-5", september_1));
+    const struct price *before = price_find(b, "a", "anthropic", "claude-sonnet-5", september_1 - 1);
+    const struct price *after = price_find(b, "a", "anthropic", "claude-sonnet-5", september_1);
+    assert_int_equal(before->input, 2000000);
+    assert_int_equal(before->output, 10000000);
+    assert_int_equal(after->input, 3000000);
+    assert_int_equal(after->output, 15000000);
+    assert_int_equal(after->cache_read, 300000);
+    assert_int_equal(after->cache_write_5m, 3750000);
+    assert_int_equal(after->cache_write_1h, 6000000);
+    /* Google's models are found under either name of its house, and at no other's. */
+    assert_non_null(price_find(b, "a", "google", "gemini-2.5-pro", september_1));
+    assert_null(price_find(b, "a", "novita", "gemini-2.5-pro", september_1));
     price_book_free(b);
 }
 

@@ -6,8 +6,12 @@
 /* USD per million: 1 in, 10 out, 0.1 read. */
 static const struct price known = {1000000, 10000000, 100000, -1, -1, "t", "t", NULL};
 
-static const struct price *find(struct bytes model, int64_t wall_ms, void *arg)
+static const struct price flex = {500000, 5000000, 50000, -1, -1, "t", "t", NULL};
+
+static const struct price *find(struct bytes model, const char *service, int64_t wall_ms, void *arg)
 {
+    if (strcmp(service, "flex") == 0)
+        return &flex;
     return bytes_is(model, "unpriced") ? NULL : &known;
 }
 
@@ -45,6 +49,23 @@ static struct reconcile_row one(struct day_use mine, struct invoice_row theirs, 
 
 #define MILLION INT64_C(1000000)
 #define USD INT64_C(1000000000)
+
+/* What all of a day had of one class is taken at its rates; of several, at the standard ones. */
+static void classes_of_service(void **state)
+{
+    struct day_use mine = ours("m", 2 * MILLION, 0, 0, USD);
+    struct invoice_row theirs = billed("m", 3 * MILLION, 0, 0, USD + USD / 2);
+    mine.n_classed = 9;
+    mine.service = "flex";
+    struct reconcile_row r = one(mine, theirs, false);
+    assert_int_equal(r.verdict, RECONCILE_TOKENS);
+    assert_int_equal(r.tokens_nusd, USD / 2);
+    assert_int_equal(r.rates_nusd, 0);
+    mine.is_mixed = true;
+    r = one(mine, theirs, false);
+    assert_int_equal(r.tokens_nusd, USD);
+    assert_int_equal(r.rates_nusd, -USD / 2);
+}
 
 static void agrees(void **state)
 {
@@ -167,6 +188,7 @@ int main(void)
         cmocka_unit_test(where_it_lies),
         cmocka_unit_test(joined_by_day_and_name),
         cmocka_unit_test(nothing_agrees_with_nothing),
+        cmocka_unit_test(classes_of_service),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -296,6 +296,163 @@ static void runs_on_to_the_mean(void **state)
     told(TOKENS_ESTIMATED, 100, 30);
 }
 
+/* ---- classes of service, and the hour ---- */
+
+enum { OVER_MS = 5000 }; /* when the first price is over */
+
+static const struct price old_price = {1000, 10000, -1, -1, -1, "old", "", NULL},
+                          new_price = {2000, 20000, -1, -1, -1, "new", "", NULL},
+                          flex_price = {500, 5000, -1, -1, -1, "flex", "", NULL};
+static struct fare_span spans[] = {{"", INT64_MIN, OVER_MS, 0, &old_price},
+                                   {"", OVER_MS, INT64_MAX, 0, &new_price},
+                                   {"flex", INT64_MIN, INT64_MAX, 0, &flex_price}};
+static struct fare fare = {spans, RM_COUNTOF(spans), RM_COUNTOF(spans)};
+
+static void opens(const char *wish, bool is_same_dialect, int64_t wall_ms)
+{
+    link.fare = &fare;
+    begin(40);
+    call.service = bytes_of(wish);
+    meter_open(&a, &call, is_same_dialect, wall_ms);
+    a.usage = (struct usage){90, -1, -1, -1, 10, -1};
+}
+
+static void priced(const char *version, int64_t cost, const char *service, bool is_told, bool is_standin)
+{
+    char words[METER_WORDS];
+    ends(OUTCOME_OK, NULL);
+    assert_string_equal(record.price_version, version);
+    assert_int_equal(record.cost_nusd, cost);
+    assert_string_equal(record.service, service);
+    assert_int_equal(record.is_service_told, is_told);
+    assert_int_equal(record.is_price_standin, is_standin);
+    assert_int_equal(meter_words(&record, words), is_standin);
+    if (is_standin)
+        assert_non_null(strstr(words, " has no rates of its own, priced as standard"));
+}
+
+/* The answer's word goes before the wish, the wish before nothing. */
+static void class_of_service(void **state)
+{
+    opens("", true, 0);
+    priced("old", 190, "", false, false);
+    opens("flex", true, 0);
+    priced("flex", 95, "flex", false, false);
+    opens("flex", true, 0);
+    meter_hear(&a, BYTES("default")); /* asked for, and not given */
+    priced("old", 190, "standard", true, false);
+    opens("", true, 0);
+    meter_hear(&a, BYTES("flex"));
+    priced("flex", 95, "flex", true, false);
+    opens("flex", true, 0);
+    meter_hear(&a, BYTES("auto")); /* says nothing */
+    priced("flex", 95, "flex", false, false);
+    opens("", true, 0);
+    meter_hear(&a, BYTES("priority"));
+    priced("old", 190, "priority", true, true);
+    opens("", true, 0);
+    meter_hear(&a, BYTES("a class of a long and odd name"));
+    priced("old", 190, "other", true, true);
+}
+
+/* A wish that does not get there is none; a link's own goes before the client's. */
+static void wishes(void **state)
+{
+    opens("flex", false, 0); /* translated */
+    priced("old", 190, "", false, false);
+    link.drops_service = true;
+    opens("flex", true, 0);
+    priced("old", 190, "", false, false);
+    link.drops_service = false;
+    link.service = "flex";
+    opens("priority", true, 0);
+    priced("flex", 95, "flex", false, false);
+}
+
+/* The price of the moment at which it began, whenever it was loaded. */
+static void a_price_ends(void **state)
+{
+    opens("", true, OVER_MS - 1);
+    priced("old", 190, "", false, false);
+    opens("", true, OVER_MS);
+    priced("new", 380, "", false, false);
+    spans[1].until_ms = 2 * OVER_MS;
+    opens("", true, 2 * OVER_MS);
+    ends(OUTCOME_OK, NULL);
+    assert_null(record.price_version); /* over, and none after it */
+    assert_int_equal(record.cost_nusd, NUSD_UNKNOWN);
+    spans[1].until_ms = INT64_MAX;
+}
+
+/* An answer that never came tells nothing: the wish decides what its estimate costs. */
+static void cut_in_a_class(void **state)
+{
+    char words[METER_WORDS];
+    all_rules(ABORT_INPUT);
+    opens("flex", true, 0);
+    a.usage = USAGE_NONE;
+    ends(OUTCOME_TTFT_TIMEOUT, NULL);
+    assert_int_equal(record.cost_nusd, 50);
+    opens("priority", true, 0);
+    a.usage = USAGE_NONE;
+    ends(OUTCOME_CLIENT_CANCELLED, NULL);
+    assert_int_equal(record.cost_nusd, 100);
+    assert_true(meter_words(&record, words));
+    assert_string_equal(words,
+                        "billed for input alone (configured); priority has no rates of its own, priced as standard");
+    all_rules(ABORT_NOTHING);
+    opens("priority", true, 0);
+    ends(OUTCOME_CLIENT_CANCELLED, NULL);
+    assert_true(meter_words(&record, words));
+    assert_string_equal(words, "not billed, being broken off (configured)"); /* no price was asked */
+}
+
+/* ---- what a cut would cost ---- */
+
+static void cut_costs(enum abort_rule rule, int64_t nusd)
+{
+    all_rules(rule);
+    begin(40);
+    assert_int_equal(meter_cut_nusd(&a, &call, ratio_core(ratios, 0)), nusd);
+}
+
+static void what_a_cut_would_cost(void **state)
+{
+    cut_costs(ABORT_INPUT, 100);
+    cut_costs(ABORT_INPUT_AND_GENERATED, 100); /* nothing was generated yet */
+    cut_costs(ABORT_RUNS_ON, 100 + 10 * 500);
+    cut_costs(ABORT_NOTHING, 0);
+    for (int i = 0; i < RATIO_SAMPLES_MIN; i++)
+        well(50, (struct usage){200, -1, -1, -1, 10, -1});
+    cut_costs(ABORT_INPUT, 200); /* as reports have taught */
+    all_rules(ABORT_INPUT_AND_GENERATED);
+    begin(40);
+    a.usage = (struct usage){70, 20, 10, -1, 3, -1}; /* told with the first event */
+    assert_int_equal(meter_cut_nusd(&a, &call, ratio_core(ratios, 0)), 100);
+    link.fare = &fare;
+    meter_open(&a, &call, true, OVER_MS);
+    assert_int_equal(meter_cut_nusd(&a, &call, ratio_core(ratios, 0)), 200);
+    link.fare = NULL;
+    link.price = NULL;
+    assert_int_equal(meter_cut_nusd(&a, &call, ratio_core(ratios, 0)), NUSD_UNKNOWN);
+}
+
+/* A tiny prompt and a single token say nothing about calls of clients. */
+static void keepalives_do_not_teach(void **state)
+{
+    struct ratio_report r;
+    for (int i = 0; i < 2 * RATIO_SAMPLES_MIN; i++) {
+        begin(50);
+        record.kind = ATTEMPT_KEEPALIVE;
+        a.usage = (struct usage){200, -1, -1, -1, 10, -1};
+        ends(OUTCOME_OK, NULL);
+        assert_int_equal(record.cost_nusd, 300);
+        assert_int_equal(record.waste_nusd, 0);
+    }
+    assert_false(ratio_report(ratios, link.target_id, RATIO_PROMPT, &r));
+    assert_int_equal(ratio_mean_output(ratio_core(ratios, 0), link.target_id), 0);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -311,6 +468,12 @@ int main(void)
         TEST(estimates_learn_from_reports),
         TEST(nothing_else_teaches),
         TEST(runs_on_to_the_mean),
+        TEST(class_of_service),
+        TEST(wishes),
+        TEST(a_price_ends),
+        TEST(cut_in_a_class),
+        TEST(what_a_cut_would_cost),
+        TEST(keepalives_do_not_teach),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -250,6 +250,59 @@ static void test_budget_cut(void **state)
     assert_true(relay_record(r)->cost_nusd > relay_record(r)->waste_nusd);
 }
 
+/* Each attempt has the price of the moment at which it began, and of the class of service that its answer told. */
+static void test_prices_of_their_moment(void **state)
+{
+    static const struct price old = {1000000, 1000000, -1, -1, -1, "old", "", NULL},
+                              now = {3000000, 3000000, -1, -1, -1, "now", "", NULL},
+                              flex = {500000, 500000, -1, -1, -1, "flex", "", NULL};
+    static struct fare_span spans[] = {
+        {"", INT64_MIN, 2000, 0, &old}, {"", 2000, INT64_MAX, 0, &now}, {"flex", 2000, INT64_MAX, 0, &flex}};
+    const struct fare fare = {spans, RM_COUNTOF(spans), RM_COUNTOF(spans)};
+    set_links(3);
+    for (int i = 0; i < 3; i++)
+        links[i].fare = &fare;
+    begin("START 1>0");
+    sent(0, 1);
+    time_is(2000 * MS, "CANCEL 1, START 2>1");
+    sent(2000 * MS, 2);
+    struct event told = {.kind = EVENT_START, .name = BYTES("flex")};
+    feed((struct relay_event){.kind = RELAY_OUTPUT, .now_us = T0 + 2001 * MS, .n = 2, .event = &told}, "");
+    time_is(4000 * MS, "CANCEL 2, START 3>2");
+    sent(4000 * MS, 3);
+    token(4100 * MS, 3, "COMMIT 3");
+    struct event usage = {.kind = EVENT_USAGE, .name = BYTES("priority"), .usage = {90, -1, -1, -1, 7, -1}};
+    feed((struct relay_event){.kind = RELAY_OUTPUT, .now_us = T0 + 4150 * MS, .n = 3, .event = &usage}, "");
+    at(4200 * MS, RELAY_ENDED, 3, "END 3, RECORD");
+    assert_string_equal(entry(0)->price_version, "old");
+    assert_int_equal(entry(0)->cost_nusd, 100 * 1000);
+    assert_string_equal(entry(1)->price_version, "flex");
+    assert_string_equal(entry(1)->service, "flex");
+    assert_true(entry(1)->is_service_told && !entry(1)->is_price_standin);
+    assert_int_equal(entry(1)->cost_nusd, 100 * 500);
+    assert_string_equal(entry(2)->price_version, "now");
+    assert_true(entry(2)->is_price_standin);
+    assert_int_equal(entry(2)->cost_nusd, 97 * 3000);
+    assert_non_null(strstr(entry(2)->decision, "priority has no rates of its own, priced as standard"));
+    assert_int_equal(relay_record(r)->cost_nusd, 100 * 1000 + 100 * 500 + 97 * 3000);
+}
+
+/* What the client asked for holds where it gets there and nobody says otherwise. */
+static void test_service_that_was_asked_for(void **state)
+{
+    call.service = BYTES("flex");
+    links[1].service = "batches";
+    begin("START 1>0");
+    sent(0, 1);
+    time_is(2000 * MS, "CANCEL 1, START 2>1");
+    sent(2000 * MS, 2);
+    token(2100 * MS, 2, "COMMIT 2");
+    at(2200 * MS, RELAY_ENDED, 2, "END 2, RECORD");
+    assert_string_equal(entry(0)->service, "flex");
+    assert_string_equal(entry(1)->service, "batches");
+    assert_false(entry(0)->is_service_told || entry(1)->is_service_told);
+}
+
 static void test_token_after_budget_is_late(void **state)
 {
     begin("START 1>0");
@@ -1117,6 +1170,8 @@ int main(void)
         TEST(test_serves),
         TEST(test_budget_exact),
         TEST(test_budget_cut),
+        TEST(test_prices_of_their_moment),
+        TEST(test_service_that_was_asked_for),
         TEST(test_token_after_budget_is_late),
         TEST(test_not_connected_is_connect_timeout),
         TEST(test_unacked_reused_is_connect_timeout),

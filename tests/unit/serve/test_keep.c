@@ -124,6 +124,108 @@ static void test_damage(void **state)
     end(&was);
 }
 
+/* ---- prompts that providers hold ---- */
+
+static void give_caches(struct kept *k, struct cache_memory *two[2])
+{
+    two[0] = cache_memory_new();
+    two[1] = cache_memory_new();
+    k->caches = two;
+    k->n_caches = 2;
+}
+
+static void free_caches(struct cache_memory *two[2])
+{
+    cache_memory_free(two[0]);
+    cache_memory_free(two[1]);
+}
+
+/* What each core saw is known to all of them in the next life, as long as a provider's cache would hold it. */
+static void test_prefixes(void **state)
+{
+    struct kept was = life(NOW, WALL), is = life(5000 * S, WALL + 60000);
+    struct cache_memory *before[2], *after[2];
+    struct buf text = {0};
+    give_caches(&was, before);
+    give_caches(&is, after);
+    for (int i = 0; i < 4; i++)
+        prefixes_see(before[0]->prefixes, 7, 3600 * S, NOW - (uint64_t)(100 - 20 * i) * S);
+    struct prefix *x = prefixes_find(before[0]->prefixes, 7);
+    x->n_output = 250;
+    prefix_warm(x, 0, 4096, NOW + 200 * S);
+    prefixes_see(before[1]->prefixes, 7, 3600 * S, NOW - 30 * S); /* the same conversation, at another core */
+    prefixes_see(before[1]->prefixes, UINT64_MAX, 300 * S, NOW - 10 * S);
+    prefix_warm(prefixes_find(before[1]->prefixes, UINT64_MAX), 0, 512, NOW + 50 * S); /* over before the next life */
+    prefixes_see(before[1]->prefixes, 9, 300 * S, NOW - 3590 * S);                     /* too long ago by then */
+    keep_text(&was, &text);
+    assert_int_equal(keep_take(&is, buf_bytes(&text)), ERR_OK);
+    for (int i = 0; i < 2; i++) {
+        const struct prefix *y = prefixes_find(after[i]->prefixes, 7);
+        assert_non_null(y);
+        assert_int_equal(y->last_us, 5000 * S - 90 * S); /* the later one of the two cores, a minute ago more */
+        assert_int_equal(y->n, 4);
+        assert_int_equal((int64_t)y->gap_us, 20 * S);
+        assert_int_equal(prefix_warmth(y, 0, 5000 * S + 139 * S), 4096);
+        assert_int_equal(prefix_warmth(y, 0, 5000 * S + 140 * S), 0);
+        y = prefixes_find(after[i]->prefixes, UINT64_MAX);
+        assert_non_null(y);
+        assert_int_equal(prefix_warmth(y, 0, 5000 * S), 0);
+        assert_null(prefixes_find(after[i]->prefixes, 9));
+    }
+    buf_fini(&text);
+    free_caches(before);
+    free_caches(after);
+    end(&was);
+    end(&is);
+}
+
+/* While the cores run their tables are their own. */
+static void test_no_prefixes_of_running_cores(void **state)
+{
+    struct kept k = life(NOW, WALL);
+    struct cache_memory *two[2];
+    struct buf text = {0};
+    give_caches(&k, two);
+    prefixes_see(two[0]->prefixes, 7, 300 * S, NOW);
+    k.n_caches = 0;
+    keep_text(&k, &text);
+    assert_null(strstr(buf_cstr(&text), "\nprefix "));
+    buf_fini(&text);
+    free_caches(two);
+    end(&k);
+}
+
+static void test_odd_prefix_lines(void **state)
+{
+    static const char *const odd[] = {"prefix 7 1 1 1 1",
+                                      "prefix 0000000000000000 1 1 1 1",
+                                      "prefix 000000000000000G 1 1 1 1",
+                                      "prefix 0000000000000007 1 1 0 1",
+                                      "prefix 0000000000000007 1 1 1",
+                                      "prefix 0000000000000007 1 1 1 1 1",
+                                      "prefix 0000000000000007 -1 1 1 1",
+                                      "prefix 0000000000000007 3600000001 1 1 1",
+                                      "prefix 0000000000000007 1 1 1048577 1",
+                                      "warm 0000000000000007 0 1 p h:1 m",
+                                      "warm 0000000000000007 1 1 p",
+                                      "warm 0000000000000007 1 3600000001 p h:1 m",
+                                      "warmth 0000000000000007 1 1 p h:1 m"};
+    struct kept k = life(NOW, WALL);
+    struct cache_memory *two[2];
+    give_caches(&k, two);
+    for (size_t i = 0; i < RM_COUNTOF(odd); i++)
+        assert_int_equal(prefixes_read_line(two[0]->prefixes, k.registry, bytes_of(odd[i]), 0, NOW), ERR_SYNTAX);
+    assert_null(prefixes_find(two[0]->prefixes, 7));
+    /* One that nobody has a prefix for is passed over; and one from before the machine's clock began. */
+    assert_int_equal(
+        prefixes_read_line(two[0]->prefixes, k.registry, BYTES("warm 0000000000000007 1 1 p h:1 m"), 0, NOW), ERR_OK);
+    assert_int_equal(prefixes_read_line(two[0]->prefixes, k.registry, BYTES("prefix 0000000000000007 5 1 1 1"), 0, 5),
+                     ERR_OK);
+    assert_null(prefixes_find(two[0]->prefixes, 7));
+    free_caches(two);
+    end(&k);
+}
+
 /* ---- the file ---- */
 
 static void put_file(const char *path, const char *text)
@@ -167,6 +269,9 @@ int main(void)
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_a_wall_clock_that_went_back),
         cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_prefixes),
+        cmocka_unit_test(test_no_prefixes_of_running_cores),
+        cmocka_unit_test(test_odd_prefix_lines),
         cmocka_unit_test(test_the_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
