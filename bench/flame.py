@@ -81,13 +81,32 @@ def costs(path, rooms):
             if is_call:
                 is_call = False  # that line is what the callee cost
             else:
-                own[room_of(current, place["ob"], place["fl"], rooms), current] += int(m.group(1))
-    return own
+                own[room_of(current, place["ob"], place["fl"]), current] += int(m.group(1))
+    return settled(own, rooms)
 
 
-def room_of(function, binary, source, rooms):
-    name = re.sub(r"('\d+|\.(constprop|isra|part|cold|lto_priv)\S*)", "", function)
-    inside = re.search(r"/src/(\w+)/[\w.]+\.[ch]$", source)
+def settled(own, rooms):
+    """What has no place in src/ (the compiler's own headers, a build without -g) goes to the room where most of its function is; else to the
+    one room that has a function of that name."""
+    known = collections.defaultdict(collections.Counter)
+    for (room, function), v in own.items():
+        if room is not None:
+            known[function][room] += v
+    out = collections.Counter()
+    for (room, function), v in own.items():
+        if room is None:
+            room = known[function].most_common(1)[0][0] if known[function] else rooms.get(bare(function), "other")
+        out[room, function] += v
+    return out
+
+
+def bare(function):
+    return re.sub(r"('\d+|\.(constprop|isra|part|cold|lto_priv)[\w.]*)", "", function)
+
+
+def room_of(function, binary, source):
+    """None: somewhere in our own program."""
+    name, inside = bare(function), re.search(r"/src/(\w+)/[\w.]+\.[ch]$", source)
     if inside:
         return inside.group(1)
     if pathlib.Path(binary).name != pathlib.Path(stage.BINARY).name and "yyjson" not in binary and "llhttp" not in binary:
@@ -95,7 +114,7 @@ def room_of(function, binary, source, rooms):
     for word, told in PARSERS.items():
         if name.startswith(word):
             return told
-    return rooms.get(name, "other")
+    return None
 
 
 def life(kit, folder, arguments, units, rooms):
