@@ -177,6 +177,14 @@ static uint64_t shut_until(const struct cache_ask *ask, const struct link_conf *
     return registry_until(ask->registry, l->target_id, l->provider->credential_id, ask->now_us);
 }
 
+/* Somebody is asking it, and nobody knows yet what comes of it. */
+static bool is_on_trial(const struct cache_ask *ask, const struct link_conf *l)
+{
+    return ask->registry != NULL &&
+           (registry_state(ask->registry, l->target_id, ask->now_us) == HEALTH_TRIAL ||
+            registry_credential_state(ask->registry, l->provider->credential_id, ask->now_us) == HEALTH_TRIAL);
+}
+
 /* The first link of the trail that is away, all of them noted; NULL = none. */
 static const struct link_conf *note_away(struct cache_memory *m, const struct cache_ask *ask)
 {
@@ -187,7 +195,7 @@ static const struct link_conf *note_away(struct cache_memory *m, const struct ca
             continue;
         const struct link_conf *l = &ask->route->links[rec->link];
         if (rec->outcome == OUTCOME_SKIPPED_OPEN)
-            outages_shut(&m->outages, l->target_id, ask->now_us, shut_until(ask, l));
+            outages_shut(&m->outages, l->target_id, ask->now_us, is_on_trial(ask, l) ? 0 : shut_until(ask, l));
         else
             outages_bad(&m->outages, l->target_id, ask->now_us);
         if (first == NULL && l->target_id != ask->link->target_id)

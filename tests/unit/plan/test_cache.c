@@ -150,6 +150,43 @@ static void test_what_is_closed_tells_nothing(void **state)
     assert_true(s.age_us == S && s.known_us == 0);
 }
 
+/* The same through the registry's words: while its trial is under way nothing is known of a target. */
+static void test_a_trial_tells_when_it_is_over(void **state)
+{
+    static const struct breaker_conf breaker = {.failures = 5, .cooldown_ms = 5000, .cooldown_max_ms = 60000};
+    struct registry *reg = registry_new();
+    struct rng rng = {.state = 1};
+    struct trial trial = {0};
+    assert_int_equal(registry_intern_target(reg, "pa", "h", "m", &links[0].target_id), ERR_OK);
+    for (int i = 0; i < 5; i++)
+        registry_bad(reg, links[0].target_id, 100 * S, false, &breaker, &rng, &trial);
+    struct cache_ask ask = {.call = &call,
+                            .route = &route,
+                            .link = &links[1],
+                            .trail = &trail,
+                            .n = 2,
+                            .ttl_s = 300,
+                            .registry = reg,
+                            .now_us = 100 * S};
+    uint64_t until = registry_until(reg, links[0].target_id, 0, 100 * S);
+    (void)cache_judge(memory, &ask); /* the one that failed */
+    tries[0].outcome = OUTCOME_SKIPPED_OPEN;
+    ask.now_us = until - 1;
+    (void)cache_judge(memory, &ask);
+    assert_int_equal(registry_pass(reg, links[0].target_id, 0, until, &trial), PASS_TRIAL);
+    const struct outage *o = outages_find(&memory->outages, links[0].target_id);
+    for (uint64_t later = 0; later < 4; later++) {
+        ask.now_us = until + later * S;
+        (void)cache_judge(memory, &ask);
+        assert_int_equal(outage_span(o, ask.now_us, 0).known_us, 0);
+    }
+    registry_bad(reg, links[0].target_id, until + 4 * S, false, &breaker, &rng, &trial);
+    ask.now_us = until + 5 * S;
+    (void)cache_judge(memory, &ask);
+    assert_int_equal(outage_span(o, ask.now_us, 0).known_us, until - 100 * S);
+    registry_free(reg);
+}
+
 static void test_outages_are_bounded(void **state)
 {
     struct outages o = {0};
@@ -410,6 +447,7 @@ int main(void)
                                        TEST(test_survival),
                                        TEST(test_outages),
                                        TEST(test_what_is_closed_tells_nothing),
+                                       TEST(test_a_trial_tells_when_it_is_over),
                                        TEST(test_outages_are_bounded),
                                        TEST(test_reuses),
                                        TEST(test_rhythm),
