@@ -71,6 +71,7 @@ def part_kit(kit, o):
     else:
         plan = [(["--targets", "nginx,haproxy", "--target-file", direct, "--target-file", shipped], "W1,W1r,W2,W3,W3p,L,LS,W4,W5")]
     merged, versions = {}, {}
+    WORK.mkdir(parents=True, exist_ok=True)
     for targets, workloads in plan:
         for old in [*WORK.glob("direct.*"), *WORK.glob("ringmain.db*"), *WORK.glob("access.log")]:
             old.unlink()
@@ -130,7 +131,7 @@ def held(kit, o, proxy, n):
     idle = proxy.rss()
     with tempfile.TemporaryDirectory() as folder:
         ready = pathlib.Path(folder) / "ready"
-        load = subprocess.Popen(kit.command(proxy, "-s", "-c", n, "-n", n, "--ramp", 1000, "--timeout", 600, "--ready-file", ready, "--sources", 4,
+        load = subprocess.Popen(kit.command(proxy, "-s", "-c", n, "-n", n, "--ramp", 250, "--timeout", 600, "--ready-file", ready, "--sources", 4,
                                             "--mock", "gap=1000000 chunks=3600"), stdout=subprocess.PIPE)
         try:
             stage.wait_for(ready.exists, f"{n} streams through {proxy.name}", 60)
