@@ -19,18 +19,6 @@ enum { CALL_TIMEOUT_US = 5000000, DEADLINE_MS = 60000 };
 /* Pretend prices, US dollars per million tokens. */
 static const char price_input[] = "1.00", price_output[] = "4.00";
 
-static void put(struct json_writer *w, const char *name, const char *value)
-{
-    jw_key(w, name);
-    jw_cstr(w, value);
-}
-
-static void put_number(struct json_writer *w, const char *name, uint64_t value)
-{
-    jw_key(w, name);
-    jw_uint(w, value);
-}
-
 static void RM_PRINTF(3, 4) putf(struct json_writer *w, const char *name, const char *fmt, ...)
 {
     va_list ap;
@@ -38,7 +26,7 @@ static void RM_PRINTF(3, 4) putf(struct json_writer *w, const char *name, const 
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    put(w, name, text);
+    jw_named_cstr(w, name, text);
 }
 
 static bool write_file(const struct bench_world *w, const char *name, struct buf *text)
@@ -61,22 +49,22 @@ static void provider_begin(struct json_writer *j, const char *name, uint16_t por
                            const struct bench_pretend *p)
 {
     jw_object(j);
-    put(j, "name", name);
+    jw_named_cstr(j, "name", name);
     putf(j, "listen", "127.0.0.1:%u", port);
     jw_key(j, "ttft");
     jw_object(j);
-    put_number(j, "p50", p->p50_ms);
-    put_number(j, "p99", p->p99_ms);
+    jw_named_uint(j, "p50", p->p50_ms);
+    jw_named_uint(j, "p99", p->p99_ms);
     jw_end(j);
-    put_number(j, "tokens_per_s", o->tokens_per_s);
-    put_number(j, "tokens", o->tokens);
+    jw_named_uint(j, "tokens_per_s", o->tokens_per_s);
+    jw_named_uint(j, "tokens", o->tokens);
 }
 
 static void pretend_begin(struct json_writer *j, struct buf *out, uint64_t seed)
 {
     jw_init(j, out);
     jw_object(j);
-    put_number(j, "seed", seed);
+    jw_named_uint(j, "seed", seed);
     jw_key(j, "providers");
     jw_array(j);
 }
@@ -105,9 +93,9 @@ static void put_standby(struct json_writer *j, const char *kind, unsigned i, uin
     provider_begin(j, name, port, o, &o->b);
     jw_key(j, "cold");
     jw_object(j);
-    put_number(j, "after_ms", o->cold_after_ms);
-    put_number(j, "connect_ms", o->cold_connect_ms);
-    put_number(j, "first_token_ms", o->cold_first_ms);
+    jw_named_uint(j, "after_ms", o->cold_after_ms);
+    jw_named_uint(j, "connect_ms", o->cold_connect_ms);
+    jw_named_uint(j, "first_token_ms", o->cold_first_ms);
     jw_end(j);
     jw_end(j);
 }
@@ -121,7 +109,7 @@ static bool write_standbys(const struct bench_world *w, const struct bench_optio
     jw_key(&j, "faults");
     jw_array(&j);
     jw_object(&j);
-    put(&j, "fault", "503");
+    jw_named_cstr(&j, "fault", "503");
     jw_end(&j);
     jw_end(&j);
     jw_end(&j);
@@ -148,9 +136,9 @@ static void put_provider(struct json_writer *j, const char *name, uint16_t port)
 {
     jw_key(j, name);
     jw_object(j);
-    put(j, "dialect", "openai");
+    jw_named_cstr(j, "dialect", "openai");
     putf(j, "base_url", "http://127.0.0.1:%u/v1", port);
-    put(j, "api_key", "bench");
+    jw_named_cstr(j, "api_key", "bench");
     jw_end(j);
 }
 
@@ -175,8 +163,8 @@ static void put_providers(struct json_writer *j, const struct bench_world *w, co
 static void put_link(struct json_writer *j, const char *provider, const char *model)
 {
     jw_object(j);
-    put(j, "provider", provider);
-    put(j, "model", model);
+    jw_named_cstr(j, "provider", provider);
+    jw_named_cstr(j, "model", model);
     jw_end(j);
 }
 
@@ -184,7 +172,7 @@ static void put_link(struct json_writer *j, const char *provider, const char *mo
 static void put_route(struct json_writer *j, const char *model, const char *upstream_model)
 {
     jw_object(j);
-    put(j, "model", model);
+    jw_named_cstr(j, "model", model);
     jw_key(j, "chain");
     jw_array(j);
     put_link(j, "A", upstream_model);
@@ -198,14 +186,14 @@ static void put_standby_route(struct json_writer *j, const char *kind, unsigned 
     char name[32];
     snprintf(name, sizeof name, "%s-%u", kind, i + 1);
     jw_object(j);
-    put(j, "model", name);
+    jw_named_cstr(j, "model", name);
     jw_key(j, "chain");
     jw_array(j);
     put_link(j, "down", "bench");
     put_link(j, name, "bench");
     jw_end(j);
     if (keepalive_s > 0)
-        put_number(j, "keepalive_sec", keepalive_s);
+        jw_named_uint(j, "keepalive_sec", keepalive_s);
     jw_end(j);
 }
 
@@ -218,7 +206,7 @@ static void put_routes(struct json_writer *j, const struct bench_options *o)
     put_route(j, "outage", "bench-outage");
     jw_key(j, "breaker");
     jw_object(j);
-    put_number(j, "cooldown_ms", o->cooldown_ms);
+    jw_named_uint(j, "cooldown_ms", o->cooldown_ms);
     jw_end(j);
     jw_end(j);
     for (unsigned i = 0; i < o->n_standbys; i++) {
@@ -232,8 +220,8 @@ static void put_price(struct json_writer *j, const char *model)
 {
     jw_key(j, model);
     jw_object(j);
-    put(j, "input", price_input);
-    put(j, "output", price_output);
+    jw_named_cstr(j, "input", price_input);
+    jw_named_cstr(j, "output", price_output);
     jw_end(j);
 }
 
@@ -244,9 +232,9 @@ static void put_config(const struct bench_world *w, const struct bench_options *
     jw_object(&j);
     putf(&j, "listen", "127.0.0.1:%u", w->port);
     putf(&j, "admin", "127.0.0.1:%u", w->admin_port);
-    put(&j, "ledger", "sqlite:ringmain.db");
-    put_number(&j, "ledger_flush_ms", 50);
-    put(&j, "access_log", "off");
+    jw_named_cstr(&j, "ledger", "sqlite:ringmain.db");
+    jw_named_uint(&j, "ledger_flush_ms", 50);
+    jw_named_cstr(&j, "access_log", "off");
     jw_key(&j, "prices");
     jw_object(&j);
     put_price(&j, "bench");
@@ -255,9 +243,9 @@ static void put_config(const struct bench_world *w, const struct bench_options *
     put_providers(&j, w, o);
     jw_key(&j, "defaults");
     jw_object(&j);
-    put_number(&j, "ttft_budget_ms", o->budget_ms);
-    put_number(&j, "deadline_ms", DEADLINE_MS);
-    put(&j, "breaker", "off");
+    jw_named_uint(&j, "ttft_budget_ms", o->budget_ms);
+    jw_named_uint(&j, "deadline_ms", DEADLINE_MS);
+    jw_named_cstr(&j, "breaker", "off");
     jw_end(&j);
     put_routes(&j, o);
     jw_end(&j);
@@ -383,7 +371,7 @@ static bool set_fault(struct bench_world *w, uint16_t port, const char *fault, u
     struct json_writer j;
     jw_init(&j, &out);
     jw_object(&j);
-    put(&j, "fault", fault);
+    jw_named_cstr(&j, "fault", fault);
     if (from_ms < to_ms) {
         char text[24];
         snprintf(text, sizeof text, "%u.%03u", from_ms / 1000, from_ms % 1000);

@@ -146,18 +146,9 @@ static void print_text(const struct reconcile *r, const struct invoice *in)
 
 /* ---- for programs ---- */
 
-static void number(struct json_writer *w, const char *name, int64_t v, bool is_known)
-{
-    jw_key(w, name);
-    if (is_known)
-        jw_int(w, v);
-    else
-        jw_null(w);
-}
-
 static void money(struct json_writer *w, const char *name, int64_t v)
 {
-    number(w, name, v, v != NUSD_UNKNOWN);
+    jw_named_known(w, name, v, v != NUSD_UNKNOWN);
 }
 
 static void tokens_json(struct json_writer *w, const char *name, const struct usage *u, bool is_there)
@@ -168,11 +159,11 @@ static void tokens_json(struct json_writer *w, const char *name, const struct us
         return;
     }
     jw_object(w);
-    number(w, "input", u->input, u->input >= 0);
-    number(w, "cache_read", u->cache_read, u->cache_read >= 0);
-    number(w, "cache_write_5m", u->cache_write_5m, u->cache_write_5m >= 0);
-    number(w, "cache_write_1h", u->cache_write_1h, u->cache_write_1h >= 0);
-    number(w, "output", u->output, u->output >= 0);
+    jw_named_known(w, "input", u->input, u->input >= 0);
+    jw_named_known(w, "cache_read", u->cache_read, u->cache_read >= 0);
+    jw_named_known(w, "cache_write_5m", u->cache_write_5m, u->cache_write_5m >= 0);
+    jw_named_known(w, "cache_write_1h", u->cache_write_1h, u->cache_write_1h >= 0);
+    jw_named_known(w, "output", u->output, u->output >= 0);
     jw_end(w);
 }
 
@@ -181,12 +172,9 @@ static void row_json(struct json_writer *w, const struct reconcile_row *r)
     char day[11];
     day_text(r->day, day);
     jw_object(w);
-    jw_key(w, "day");
-    jw_cstr(w, day);
-    jw_key(w, "model");
-    jw_string(w, r->model);
-    jw_key(w, "verdict");
-    jw_cstr(w, reconcile_word(r->verdict));
+    jw_named_cstr(w, "day", day);
+    jw_named_string(w, "model", r->model);
+    jw_named_cstr(w, "verdict", reconcile_word(r->verdict));
     money(w, "ours_nusd", r->has_ours ? r->ours.cost_nusd : NUSD_UNKNOWN);
     money(w, "invoice_nusd", r->billed_nusd);
     money(w, "difference_nusd", r->difference_nusd);
@@ -194,11 +182,11 @@ static void row_json(struct json_writer *w, const struct reconcile_row *r)
     money(w, "of_rates_nusd", r->rates_nusd);
     tokens_json(w, "ours_tokens", &r->ours.usage, r->has_ours);
     tokens_json(w, "invoice_tokens", &r->billed, r->has_invoice);
-    number(w, "attempts", r->ours.n_attempts, true);
-    number(w, "estimated", r->ours.n_estimated, true);
-    number(w, "estimated_nusd", r->ours.estimated_nusd, true);
-    number(w, "unpriced", r->ours.n_unpriced, true);
-    number(w, "in_classes", r->ours.n_classed, true);
+    jw_named_int(w, "attempts", r->ours.n_attempts);
+    jw_named_int(w, "estimated", r->ours.n_estimated);
+    jw_named_int(w, "estimated_nusd", r->ours.estimated_nusd);
+    jw_named_int(w, "unpriced", r->ours.n_unpriced);
+    jw_named_int(w, "in_classes", r->ours.n_classed);
     jw_key(w, "service");
     if (r->ours.n_classed > 0 && !r->ours.is_mixed)
         jw_cstr(w, r->ours.service);
@@ -215,7 +203,7 @@ static void print_json(const struct reconcile *r, const struct invoice *in)
     jw_object(&w);
     money(&w, "ours_nusd", r->ours_nusd);
     money(&w, "invoice_nusd", r->billed_nusd);
-    number(&w, "left_out", (int64_t)in->n_sums, true);
+    jw_named_int(&w, "left_out", (int64_t)in->n_sums);
     jw_key(&w, "rows");
     jw_array(&w);
     for (size_t i = 0; i < r->n; i++)

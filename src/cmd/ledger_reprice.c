@@ -69,36 +69,19 @@ static void print_text(const struct reprice_report *r)
     buf_fini(&b);
 }
 
-static void number(struct json_writer *w, const char *name, int64_t v)
-{
-    jw_key(w, name);
-    jw_int(w, v);
-}
-
-static void version(struct json_writer *w, const char *name, const char *v)
-{
-    jw_key(w, name);
-    if (*v == '\0')
-        jw_null(w);
-    else
-        jw_cstr(w, v);
-}
-
 static void group_json(struct json_writer *w, const struct reprice_group *g)
 {
     jw_object(w);
-    jw_key(w, "provider");
-    jw_cstr(w, g->provider);
-    jw_key(w, "model");
-    jw_cstr(w, g->model);
-    version(w, "was_version", g->was_version);
-    version(w, "now_version", g->now_version);
-    number(w, "attempts", g->n_attempts);
-    number(w, "changed", g->n_changed);
-    number(w, "was_nusd", g->was_nusd);
-    number(w, "now_nusd", g->now_nusd);
-    number(w, "was_unknown", g->n_was_unknown);
-    number(w, "no_price", g->n_no_price);
+    jw_named_cstr(w, "provider", g->provider);
+    jw_named_cstr(w, "model", g->model);
+    jw_named_text(w, "was_version", g->was_version);
+    jw_named_text(w, "now_version", g->now_version);
+    jw_named_int(w, "attempts", g->n_attempts);
+    jw_named_int(w, "changed", g->n_changed);
+    jw_named_int(w, "was_nusd", g->was_nusd);
+    jw_named_int(w, "now_nusd", g->now_nusd);
+    jw_named_int(w, "was_unknown", g->n_was_unknown);
+    jw_named_int(w, "no_price", g->n_no_price);
     jw_end(w);
 }
 
@@ -108,12 +91,12 @@ static void print_json(const struct reprice_report *r, int64_t n_written)
     struct json_writer w;
     jw_init(&w, &b);
     jw_object(&w);
-    number(&w, "requests", r->n_requests);
-    number(&w, "attempts", r->n_attempts);
-    number(&w, "changed", r->n_changed);
-    number(&w, "was_nusd", r->was_nusd);
-    number(&w, "now_nusd", r->now_nusd);
-    number(&w, "written", n_written);
+    jw_named_int(&w, "requests", r->n_requests);
+    jw_named_int(&w, "attempts", r->n_attempts);
+    jw_named_int(&w, "changed", r->n_changed);
+    jw_named_int(&w, "was_nusd", r->was_nusd);
+    jw_named_int(&w, "now_nusd", r->now_nusd);
+    jw_named_int(&w, "written", n_written);
     jw_key(&w, "targets");
     jw_array(&w);
     for (size_t i = 0; i < r->n; i++)

@@ -98,17 +98,7 @@ static void print_text(const struct article *a)
 
 static void money(struct json_writer *w, const char *name, int64_t nusd)
 {
-    jw_key(w, name);
-    if (nusd == NUSD_UNKNOWN)
-        jw_null(w);
-    else
-        jw_int(w, nusd);
-}
-
-static void text(struct json_writer *w, const char *name, const char *v)
-{
-    jw_key(w, name);
-    jw_cstr(w, v);
+    jw_named_known(w, name, nusd, nusd != NUSD_UNKNOWN);
 }
 
 static void change(struct json_writer *w, const char *name, const struct article_figure *f, int64_t v)
@@ -128,15 +118,14 @@ static void change(struct json_writer *w, const char *name, const struct article
 static void figure_json(struct json_writer *w, const struct article_figure *f)
 {
     jw_object(w);
-    text(w, "section", f->section);
-    text(w, "figure", f->name);
+    jw_named_cstr(w, "section", f->section);
+    jw_named_cstr(w, "figure", f->name);
     money(w, "published_nusd", f->published_cents * 10000000);
     change(w, "published_change", f, f->published_change);
-    text(w, "accounting", f->accounting);
+    jw_named_cstr(w, "accounting", f->accounting);
     money(w, "as_published_nusd", f->as_published_nusd);
     change(w, "as_published_change", f, f->change);
-    jw_key(w, "agrees");
-    jw_bool(w, f->agrees);
+    jw_named_bool(w, "agrees", f->agrees);
     money(w, "bill_nusd", f->bill_nusd);
     money(w, "gross_nusd", f->gross_nusd);
     money(w, "net_nusd", f->net_nusd);
@@ -149,9 +138,8 @@ static void print_json(const struct article *a)
     struct json_writer w;
     jw_init(&w, &b);
     jw_object(&w);
-    text(&w, "assumptions", article_assumptions());
-    jw_key(&w, "per_calls");
-    jw_int(&w, 1000);
+    jw_named_cstr(&w, "assumptions", article_assumptions());
+    jw_named_int(&w, "per_calls", 1000);
     jw_key(&w, "figures");
     jw_array(&w);
     for (size_t i = 0; i < a->n; i++)

@@ -298,12 +298,6 @@ static void print_text(const struct budget_report *r, const struct asked *a)
 
 /* ---- for programs ---- */
 
-static void named_int(struct json_writer *w, const char *name, int64_t v)
-{
-    jw_key(w, name);
-    jw_int(w, v);
-}
-
 static void named_us(struct json_writer *w, const char *name, uint64_t us)
 {
     jw_key(w, name);
@@ -317,23 +311,21 @@ static void point_json(struct json_writer *w, const struct tradeoff_point *p)
 {
     jw_object(w);
     named_us(w, "budget_us", p->budget_us);
-    named_int(w, "false_ppm", (int64_t)(p->false_share * 1e6 + 0.5));
-    named_int(w, "cut_ppm", (int64_t)(p->cut_share * 1e6 + 0.5));
-    named_int(w, "wait_us", (int64_t)(p->wait_us + 0.5));
-    named_int(w, "waste_nusd", per_calls(p->waste_usd));
-    named_int(w, "total_nusd", per_calls(p->total_usd));
+    jw_named_int(w, "false_ppm", (int64_t)(p->false_share * 1e6 + 0.5));
+    jw_named_int(w, "cut_ppm", (int64_t)(p->cut_share * 1e6 + 0.5));
+    jw_named_int(w, "wait_us", (int64_t)(p->wait_us + 0.5));
+    jw_named_int(w, "waste_nusd", per_calls(p->waste_usd));
+    jw_named_int(w, "total_nusd", per_calls(p->total_usd));
     jw_end(w);
 }
 
 static void head_json(struct json_writer *w, const struct budget_report *r, const struct asked *a)
 {
-    jw_key(w, "provider");
-    jw_cstr(w, r->provider);
-    jw_key(w, "model");
-    jw_cstr(w, r->model);
-    named_int(w, "answered", (int64_t)r->n_answered);
-    named_int(w, "cut", (int64_t)r->n_cut);
-    named_int(w, "left", (int64_t)r->n_left);
+    jw_named_cstr(w, "provider", r->provider);
+    jw_named_cstr(w, "model", r->model);
+    jw_named_int(w, "answered", (int64_t)r->n_answered);
+    jw_named_int(w, "cut", (int64_t)r->n_cut);
+    jw_named_int(w, "left", (int64_t)r->n_left);
     named_us(w, "p50_us", r->p50_us);
     named_us(w, "p95_us", r->p95_us);
     named_us(w, "p99_us", r->p99_us);
@@ -341,14 +333,14 @@ static void head_json(struct json_writer *w, const struct budget_report *r, cons
     named_us(w, "in_force_us", r->marks_us[MARK_CURRENT]);
     named_us(w, "cheapest_us", r->marks_us[MARK_CHEAPEST]);
     named_us(w, "next_us", r->ask.next_us);
-    named_int(w, "hung_ppm", (int64_t)(r->curve.hung_share * 1e6 + 0.5));
-    named_int(w, "second_nusd", a->second_micro * 1000);
+    jw_named_int(w, "hung_ppm", (int64_t)(r->curve.hung_share * 1e6 + 0.5));
+    jw_named_int(w, "second_nusd", a->second_micro * 1000);
     jw_key(w, "cut_nusd");
     if (r->is_priced)
         jw_int(w, (int64_t)(r->ask.cut_usd * 1e9 + 0.5));
     else
         jw_null(w);
-    named_int(w, "per_calls", PER_CALLS);
+    jw_named_int(w, "per_calls", PER_CALLS);
 }
 
 static void print_json(const struct budget_report *r, const struct asked *a)

@@ -140,23 +140,7 @@ static void print_text(const struct chain_report *r, const struct chain_options 
 
 static void money(struct json_writer *w, const char *name, int64_t nusd)
 {
-    jw_key(w, name);
-    if (nusd == NUSD_UNKNOWN)
-        jw_null(w);
-    else
-        jw_int(w, nusd);
-}
-
-static void number(struct json_writer *w, const char *name, int64_t v)
-{
-    jw_key(w, name);
-    jw_int(w, v);
-}
-
-static void text(struct json_writer *w, const char *name, const char *v)
-{
-    jw_key(w, name);
-    jw_cstr(w, v);
+    jw_named_known(w, name, nusd, nusd != NUSD_UNKNOWN);
 }
 
 static void call_json(struct json_writer *w, const struct chain_report *r)
@@ -164,13 +148,13 @@ static void call_json(struct json_writer *w, const struct chain_report *r)
     const struct usage *u = &r->ask.call;
     jw_key(w, "call");
     jw_object(w);
-    number(w, "input", u->input);
-    number(w, "cache_read", u->cache_read);
-    number(w, "cache_write_5m", u->cache_write_5m);
-    number(w, "cache_write_1h", u->cache_write_1h);
-    number(w, "output", u->output);
-    number(w, "reasoning", u->reasoning);
-    number(w, "measured_answers", r->n_answered);
+    jw_named_int(w, "input", u->input);
+    jw_named_int(w, "cache_read", u->cache_read);
+    jw_named_int(w, "cache_write_5m", u->cache_write_5m);
+    jw_named_int(w, "cache_write_1h", u->cache_write_1h);
+    jw_named_int(w, "output", u->output);
+    jw_named_int(w, "reasoning", u->reasoning);
+    jw_named_int(w, "measured_answers", r->n_answered);
     jw_end(w);
 }
 
@@ -180,23 +164,23 @@ static void link_json(struct json_writer *w, const struct chain_report *r, size_
     const struct chain_step *s = &r->steady.steps[i];
     const struct chain_link *c = &r->ask.links[i];
     jw_object(w);
-    text(w, "provider", l->provider->name);
-    text(w, "model", l->model);
+    jw_named_cstr(w, "provider", l->provider->name);
+    jw_named_cstr(w, "model", l->model);
     jw_key(w, "price_version");
     if (c->price == NULL)
         jw_null(w);
     else
         jw_cstr(w, c->price->version);
-    text(w, "rates", r->is_measured[i] ? "measured" : "assumed");
-    number(w, "attempts", r->n_attempts[i]);
-    number(w, "fail_ppm", c->fail_ppm);
-    number(w, "hang_ppm", c->hang_ppm);
-    number(w, "wait_us", r->wait_us[i]);
+    jw_named_cstr(w, "rates", r->is_measured[i] ? "measured" : "assumed");
+    jw_named_int(w, "attempts", r->n_attempts[i]);
+    jw_named_int(w, "fail_ppm", c->fail_ppm);
+    jw_named_int(w, "hang_ppm", c->hang_ppm);
+    jw_named_int(w, "wait_us", r->wait_us[i]);
     money(w, "alone_nusd", chain_alone(c->price, &r->ask.call));
-    number(w, "reached", s->reached);
-    number(w, "served", s->served);
-    number(w, "failed_at_once", s->fast);
-    number(w, "hung", s->hung);
+    jw_named_int(w, "reached", s->reached);
+    jw_named_int(w, "served", s->served);
+    jw_named_int(w, "failed_at_once", s->fast);
+    jw_named_int(w, "hung", s->hung);
     money(w, "cost_nusd", s->cost_nusd);
     money(w, "waste_nusd", s->waste_nusd);
     jw_end(w);
@@ -208,24 +192,24 @@ static void print_json(const struct chain_report *r)
     struct json_writer w;
     jw_init(&w, &b);
     jw_object(&w);
-    text(&w, "route", r->route->model);
-    number(&w, "per_calls", 1000);
-    number(&w, "calls_out_of", CHAIN_CALLS);
-    number(&w, "waste_ppm", r->ask.waste_ppm);
+    jw_named_cstr(&w, "route", r->route->model);
+    jw_named_int(&w, "per_calls", 1000);
+    jw_named_int(&w, "calls_out_of", CHAIN_CALLS);
+    jw_named_int(&w, "waste_ppm", r->ask.waste_ppm);
     call_json(&w, r);
     jw_key(&w, "links");
     jw_array(&w);
     for (size_t i = 0; i < r->ask.n; i++)
         link_json(&w, r, i);
     jw_end(&w);
-    number(&w, "unanswered", r->steady.unanswered);
-    number(&w, "added_wait_us", r->added_wait_us);
+    jw_named_int(&w, "unanswered", r->steady.unanswered);
+    jw_named_int(&w, "added_wait_us", r->added_wait_us);
     jw_key(&w, "patterns");
     jw_array(&w);
     for (size_t i = 0; i < r->n_patterns; i++) {
         const struct pattern *p = &r->patterns[i];
         jw_object(&w);
-        text(&w, "pattern", p->name);
+        jw_named_cstr(&w, "pattern", p->name);
         money(&w, "bill_nusd", p->bill_nusd);
         money(&w, "gross_nusd", p->gross_nusd);
         money(&w, "net_nusd", net_of(p));

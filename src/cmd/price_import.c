@@ -80,12 +80,6 @@ static void report_text(const struct litellm_report *r, struct buf *b)
             b->p[i] = '?';
 }
 
-static void named_count(struct json_writer *w, const char *name, size_t n)
-{
-    jw_key(w, name);
-    jw_uint(w, n);
-}
-
 static void tallies_json(struct json_writer *w, const char *name, const struct litellm_tallies *t)
 {
     jw_key(w, name);
@@ -94,7 +88,7 @@ static void tallies_json(struct json_writer *w, const char *name, const struct l
         jw_object(w);
         jw_key(w, "word");
         jw_string(w, t->v[i].word);
-        named_count(w, "n", t->v[i].n);
+        jw_named_uint(w, "n", t->v[i].n);
         jw_key(w, "first_in");
         jw_string(w, t->v[i].example);
         jw_end(w);
@@ -107,15 +101,15 @@ static void report_json(const struct litellm_report *r, struct buf *b)
     struct json_writer w;
     jw_init(&w, b);
     jw_object(&w);
-    named_count(&w, "models", r->n_models);
-    named_count(&w, "written", r->n_written);
-    named_count(&w, "services", r->n_services);
-    named_count(&w, "tiers", r->n_tiers);
-    named_count(&w, "unpriced", r->n_unpriced);
+    jw_named_uint(&w, "models", r->n_models);
+    jw_named_uint(&w, "written", r->n_written);
+    jw_named_uint(&w, "services", r->n_services);
+    jw_named_uint(&w, "tiers", r->n_tiers);
+    jw_named_uint(&w, "unpriced", r->n_unpriced);
     tallies_json(&w, "left_out", &r->modes);
     tallies_json(&w, "unused", &r->unused);
     tallies_json(&w, "not_understood", &r->strange);
-    named_count(&w, "n_notes", r->n_notes);
+    jw_named_uint(&w, "n_notes", r->n_notes);
     jw_key(&w, "notes");
     jw_array(&w);
     for (size_t i = 0; i < r->n_notes && i < LITELLM_NOTES_MAX; i++) {

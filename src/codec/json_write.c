@@ -222,3 +222,56 @@ struct buf *jw_place(struct json_writer *w)
     separate(w);
     return w->out;
 }
+
+void jw_named_int(struct json_writer *w, const char *name, int64_t v)
+{
+    jw_key(w, name);
+    jw_int(w, v);
+}
+
+void jw_named_uint(struct json_writer *w, const char *name, uint64_t v)
+{
+    jw_key(w, name);
+    jw_uint(w, v);
+}
+
+void jw_named_bool(struct json_writer *w, const char *name, bool v)
+{
+    jw_key(w, name);
+    jw_bool(w, v);
+}
+
+void jw_named_string(struct json_writer *w, const char *name, struct bytes v)
+{
+    jw_key(w, name);
+    jw_string(w, v);
+}
+
+void jw_named_cstr(struct json_writer *w, const char *name, const char *v)
+{
+    jw_key(w, name);
+    jw_cstr(w, v);
+}
+
+void jw_named_text(struct json_writer *w, const char *name, const char *v)
+{
+    jw_key(w, name);
+    if (v == NULL || *v == '\0')
+        jw_null(w);
+    else
+        jw_cstr(w, v);
+}
+
+void jw_named_count(struct json_writer *w, const char *name, int64_t v)
+{
+    jw_named_known(w, name, v, v >= 0);
+}
+
+void jw_named_known(struct json_writer *w, const char *name, int64_t v, bool is_known)
+{
+    jw_key(w, name);
+    if (is_known)
+        jw_int(w, v);
+    else
+        jw_null(w);
+}

@@ -38,4 +38,16 @@ void jw_raw(struct json_writer *w, struct bytes json);
 /* Where the caller writes one such value himself. */
 struct buf *jw_place(struct json_writer *w);
 
+/* ---- a member: its name and its value at once ---- */
+
+void jw_named_int(struct json_writer *w, const char *name, int64_t v);
+void jw_named_uint(struct json_writer *w, const char *name, uint64_t v);
+void jw_named_bool(struct json_writer *w, const char *name, bool v);
+void jw_named_string(struct json_writer *w, const char *name, struct bytes v);
+void jw_named_cstr(struct json_writer *w, const char *name, const char *v);
+/* Null where there is none: NULL or "" of a text, below 0 of a count, or as is_known says. */
+void jw_named_text(struct json_writer *w, const char *name, const char *v);
+void jw_named_count(struct json_writer *w, const char *name, int64_t v);
+void jw_named_known(struct json_writer *w, const char *name, int64_t v, bool is_known);
+
 #endif

@@ -74,12 +74,6 @@ static const char *stop_word(enum finish_reason r)
     }
 }
 
-static void key_string(struct json_writer *w, const char *name, struct bytes value)
-{
-    jw_key(w, name);
-    jw_string(w, value);
-}
-
 /* Thinking of a foreign model, signed with a mark of ours: the request side knows it by "rm1:" and takes it out. */
 static struct bytes own_mark(struct encoder *e)
 {
@@ -144,10 +138,10 @@ static void start_message(struct encoder *e, struct buf *out)
     open_event(&w, "message_start", out);
     jw_key(&w, "message");
     jw_object(&w);
-    key_string(&w, "id", transcript_id(&s->transcript, &e->o, "msg_", &e->keep));
-    key_string(&w, "type", BYTES("message"));
-    key_string(&w, "role", BYTES("assistant"));
-    key_string(&w, "model", transcript_model(&s->transcript, &e->o));
+    jw_named_string(&w, "id", transcript_id(&s->transcript, &e->o, "msg_", &e->keep));
+    jw_named_string(&w, "type", BYTES("message"));
+    jw_named_string(&w, "role", BYTES("assistant"));
+    jw_named_string(&w, "model", transcript_model(&s->transcript, &e->o));
     jw_key(&w, "content");
     jw_array(&w);
     jw_end(&w);
@@ -201,7 +195,7 @@ static void send_delta(struct encoder *e, const char *type, const char *member, 
     jw_object(&w);
     jw_key(&w, "type");
     jw_cstr(&w, type);
-    key_string(&w, member, text);
+    jw_named_string(&w, member, text);
     jw_end(&w);
     close_event(&w);
 }
@@ -250,7 +244,7 @@ static void ensure_text(struct encoder *e, struct buf *out)
         return;
     close_block(e, out);
     open_block(&w, e, EVENT_TEXT, "text", out);
-    key_string(&w, "text", BYTES(""));
+    jw_named_string(&w, "text", BYTES(""));
     close_start(&w);
 }
 
@@ -263,8 +257,8 @@ static void ensure_thinking(struct encoder *e, struct buf *out)
     close_block(e, out);
     s->is_signed = false;
     open_block(&w, e, EVENT_REASONING, "thinking", out);
-    key_string(&w, "thinking", BYTES(""));
-    key_string(&w, "signature", BYTES(""));
+    jw_named_string(&w, "thinking", BYTES(""));
+    jw_named_string(&w, "signature", BYTES(""));
     close_start(&w);
 }
 
@@ -273,7 +267,7 @@ static void send_redacted(struct encoder *e, struct bytes data, struct buf *out)
     struct json_writer w;
     close_block(e, out);
     open_block(&w, e, EVENT_REDACTED, "redacted_thinking", out);
-    key_string(&w, "data", data);
+    jw_named_string(&w, "data", data);
     close_start(&w);
     close_block(e, out);
 }
@@ -286,8 +280,8 @@ static void start_tool(struct encoder *e, uint16_t tool, struct bytes id, struct
     s->open_tool = tool;
     s->balance = (struct balance){0};
     open_block(&w, e, EVENT_TOOL_START, "tool_use", out);
-    key_string(&w, "id", tool_id(e, id, tool));
-    key_string(&w, "name", name);
+    jw_named_string(&w, "id", tool_id(e, id, tool));
+    jw_named_string(&w, "name", name);
     jw_key(&w, "input");
     jw_object(&w);
     jw_end(&w);
@@ -313,7 +307,7 @@ static void send_citation(struct encoder *e, struct bytes raw, struct buf *out)
     jw_uint(&w, s->n_blocks);
     jw_key(&w, "delta");
     jw_object(&w);
-    key_string(&w, "type", BYTES("citations_delta"));
+    jw_named_string(&w, "type", BYTES("citations_delta"));
     jw_key(&w, "citation");
     jw_raw(&w, raw);
     jw_end(&w);
@@ -463,7 +457,7 @@ static void write_input(struct json_writer *w, struct bytes args, struct arena *
     }
     jw_object(w);
     if (args.n > 0)
-        key_string(w, "_raw", args);
+        jw_named_string(w, "_raw", args);
     jw_end(w);
 }
 
@@ -495,21 +489,21 @@ static const struct transcript_block *write_block(struct json_writer *w, struct 
     struct bytes text = rope_text(&b->text, &e->keep);
     jw_object(w);
     if (b->kind == EVENT_REASONING) {
-        key_string(w, "type", BYTES("thinking"));
-        key_string(w, "thinking", text);
-        key_string(w, "signature", b->signature.n > 0 ? rope_text(&b->signature, &e->keep) : own_mark(e));
+        jw_named_string(w, "type", BYTES("thinking"));
+        jw_named_string(w, "thinking", text);
+        jw_named_string(w, "signature", b->signature.n > 0 ? rope_text(&b->signature, &e->keep) : own_mark(e));
     } else if (b->kind == EVENT_REDACTED) {
-        key_string(w, "type", BYTES("redacted_thinking"));
-        key_string(w, "data", text);
+        jw_named_string(w, "type", BYTES("redacted_thinking"));
+        jw_named_string(w, "data", text);
     } else if (b->kind == EVENT_TOOL_START) {
-        key_string(w, "type", BYTES("tool_use"));
-        key_string(w, "id", tool_id(e, b->id, b->tool));
-        key_string(w, "name", b->name);
+        jw_named_string(w, "type", BYTES("tool_use"));
+        jw_named_string(w, "id", tool_id(e, b->id, b->tool));
+        jw_named_string(w, "name", b->name);
         jw_key(w, "input");
         write_input(w, text, &e->keep);
     } else {
-        key_string(w, "type", BYTES("text"));
-        key_string(w, "text", text);
+        jw_named_string(w, "type", BYTES("text"));
+        jw_named_string(w, "text", text);
         b = write_citations(w, b, &e->keep);
     }
     jw_end(w);
@@ -522,10 +516,10 @@ static void whole_end(struct encoder *e, struct buf *out)
     struct json_writer w;
     jw_init(&w, out);
     jw_object(&w);
-    key_string(&w, "id", transcript_id(&s->transcript, &e->o, "msg_", &e->keep));
-    key_string(&w, "type", BYTES("message"));
-    key_string(&w, "role", BYTES("assistant"));
-    key_string(&w, "model", transcript_model(&s->transcript, &e->o));
+    jw_named_string(&w, "id", transcript_id(&s->transcript, &e->o, "msg_", &e->keep));
+    jw_named_string(&w, "type", BYTES("message"));
+    jw_named_string(&w, "role", BYTES("assistant"));
+    jw_named_string(&w, "model", transcript_model(&s->transcript, &e->o));
     jw_key(&w, "content");
     jw_array(&w);
     for (const struct transcript_block *b = s->transcript.first; b != NULL; b = b->next)

@@ -63,12 +63,6 @@ static const char *finish_word(enum finish_reason r)
     }
 }
 
-static void key_string(struct json_writer *w, const char *name, struct bytes value)
-{
-    jw_key(w, name);
-    jw_string(w, value);
-}
-
 static void fix_head(struct encoder *e, struct openai_out *s)
 {
     if (s->has_head)
@@ -82,12 +76,12 @@ static void write_head(struct json_writer *w, struct encoder *e, const char *obj
 {
     struct openai_out *s = e->state;
     fix_head(e, s);
-    key_string(w, "id", s->id);
+    jw_named_string(w, "id", s->id);
     jw_key(w, "object");
     jw_cstr(w, object);
     jw_key(w, "created");
     jw_int(w, e->o.created_wall_s);
-    key_string(w, "model", s->model);
+    jw_named_string(w, "model", s->model);
 }
 
 /* ---- stream ---- */
@@ -133,8 +127,8 @@ static void send_role(struct encoder *e, uint16_t choice, struct buf *out)
     if (choice >= s->transcript.n_choices && choice < TRANSCRIPT_CHOICES_MAX)
         s->transcript.n_choices = (uint16_t)(choice + 1);
     open_chunk(&w, e, choice, out);
-    key_string(&w, "role", BYTES("assistant"));
-    key_string(&w, "content", BYTES(""));
+    jw_named_string(&w, "role", BYTES("assistant"));
+    jw_named_string(&w, "content", BYTES(""));
     close_chunk(&w, NULL);
 }
 
@@ -145,7 +139,7 @@ static void send_text(struct encoder *e, const struct event *ev, const char *mem
         return;
     send_role(e, ev->choice, out);
     open_chunk(&w, e, ev->choice, out);
-    key_string(&w, member, ev->text);
+    jw_named_string(&w, member, ev->text);
     close_chunk(&w, NULL);
 }
 
@@ -174,12 +168,12 @@ static void send_tool_start(struct encoder *e, const struct event *ev, struct bu
     jw_object(&w);
     jw_key(&w, "index");
     jw_int(&w, ev->tool);
-    key_string(&w, "id", transcript_tool_id(ev->id, &e->o, ev->tool, "call_", &e->keep));
-    key_string(&w, "type", BYTES("function"));
+    jw_named_string(&w, "id", transcript_tool_id(ev->id, &e->o, ev->tool, "call_", &e->keep));
+    jw_named_string(&w, "type", BYTES("function"));
     jw_key(&w, "function");
     jw_object(&w);
-    key_string(&w, "name", ev->name);
-    key_string(&w, "arguments", BYTES(""));
+    jw_named_string(&w, "name", ev->name);
+    jw_named_string(&w, "arguments", BYTES(""));
     jw_end(&w);
     jw_end(&w);
     jw_end(&w);
@@ -200,7 +194,7 @@ static void send_tool_args(struct encoder *e, struct openai_tool *t, struct byte
     jw_int(&w, t->tool);
     jw_key(&w, "function");
     jw_object(&w);
-    key_string(&w, "arguments", args);
+    jw_named_string(&w, "arguments", args);
     jw_end(&w);
     jw_end(&w);
     jw_end(&w);
@@ -221,15 +215,15 @@ static bool write_annotation(struct json_writer *w, struct bytes raw, size_t at,
     if (url.n == 0)
         return false;
     jw_object(w);
-    key_string(w, "type", BYTES("url_citation"));
+    jw_named_string(w, "type", BYTES("url_citation"));
     jw_key(w, "url_citation");
     jw_object(w);
     jw_key(w, "start_index");
     jw_uint(w, at);
     jw_key(w, "end_index");
     jw_uint(w, at);
-    key_string(w, "title", json_tree_str(root, "title"));
-    key_string(w, "url", url);
+    jw_named_string(w, "title", json_tree_str(root, "title"));
+    jw_named_string(w, "url", url);
     jw_end(w);
     jw_end(w);
     return true;
@@ -356,12 +350,12 @@ static void write_tools(struct json_writer *w, struct encoder *e, uint16_t choic
         if (b->kind != EVENT_TOOL_START || b->choice != choice)
             continue;
         jw_object(w);
-        key_string(w, "id", transcript_tool_id(b->id, &e->o, b->tool, "call_", &e->keep));
-        key_string(w, "type", BYTES("function"));
+        jw_named_string(w, "id", transcript_tool_id(b->id, &e->o, b->tool, "call_", &e->keep));
+        jw_named_string(w, "type", BYTES("function"));
         jw_key(w, "function");
         jw_object(w);
-        key_string(w, "name", b->name);
-        key_string(w, "arguments", b->text.n > 0 ? rope_text(&b->text, &e->keep) : BYTES("{}"));
+        jw_named_string(w, "name", b->name);
+        jw_named_string(w, "arguments", b->text.n > 0 ? rope_text(&b->text, &e->keep) : BYTES("{}"));
         jw_end(w);
         jw_end(w);
     }
@@ -395,14 +389,14 @@ static void write_message(struct json_writer *w, struct encoder *e, uint16_t cho
     struct bytes reasoning = joined(d, EVENT_REASONING, choice, &has_reasoning, &e->keep);
     struct bytes refusal = joined(d, EVENT_REFUSAL, choice, &has_refusal, &e->keep);
     jw_object(w);
-    key_string(w, "role", BYTES("assistant"));
+    jw_named_string(w, "role", BYTES("assistant"));
     jw_key(w, "content");
     if (has_text || !(has_tools || has_refusal))
         jw_string(w, text);
     else
         jw_null(w);
     if (has_reasoning && reasoning.n > 0)
-        key_string(w, "reasoning_content", reasoning);
+        jw_named_string(w, "reasoning_content", reasoning);
     jw_key(w, "refusal");
     if (has_refusal)
         jw_string(w, refusal);

@@ -48,27 +48,6 @@ void fb_report_table(const struct fb_row *rows, struct buf *out)
 
 /* ---- JSON ---- */
 
-static void text(struct json_writer *w, const char *name, const char *value)
-{
-    jw_key(w, name);
-    if (value != NULL && *value != '\0')
-        jw_cstr(w, value);
-    else
-        jw_null(w);
-}
-
-static void number(struct json_writer *w, const char *name, uint64_t value)
-{
-    jw_key(w, name);
-    jw_uint(w, value);
-}
-
-static void flag(struct json_writer *w, const char *name, bool value)
-{
-    jw_key(w, name);
-    jw_bool(w, value);
-}
-
 static void checks(struct json_writer *w, const struct judge_result *r)
 {
     static const char *const words[] = {
@@ -78,10 +57,10 @@ static void checks(struct json_writer *w, const struct judge_result *r)
     for (size_t i = 0; i < r->n_checks; i++) {
         const struct judge_check *c = r->checks[i].check;
         jw_object(w);
-        text(w, "id", c->id);
-        text(w, "weight", c->is_informational ? "informational" : c->is_advisory ? "advisory" : "required");
-        text(w, "status", words[r->checks[i].status]);
-        text(w, "detail", r->checks[i].detail);
+        jw_named_text(w, "id", c->id);
+        jw_named_text(w, "weight", c->is_informational ? "informational" : c->is_advisory ? "advisory" : "required");
+        jw_named_text(w, "status", words[r->checks[i].status]);
+        jw_named_text(w, "detail", r->checks[i].detail);
         jw_end(w);
     }
     jw_end(w);
@@ -94,11 +73,10 @@ static void attempts(struct json_writer *w, const struct fb_row *row)
     for (size_t i = 0; i < row->n_attempts; i++) {
         const struct fb_attempt *a = &row->attempts[i];
         jw_object(w);
-        jw_key(w, "ms");
-        jw_int(w, a->ms);
-        text(w, "model", a->is_primary ? row->scenario->model : row->scenario->fallback);
-        number(w, "status", a->status);
-        text(w, "fault", a->fault);
+        jw_named_int(w, "ms", a->ms);
+        jw_named_text(w, "model", a->is_primary ? row->scenario->model : row->scenario->fallback);
+        jw_named_uint(w, "status", a->status);
+        jw_named_text(w, "fault", a->fault);
         jw_end(w);
     }
     jw_end(w);
@@ -108,39 +86,39 @@ static void attempts(struct json_writer *w, const struct fb_row *row)
 static void seen(struct json_writer *w, const struct fb_row *row)
 {
     const struct judge_call *c = &row->call;
-    text(w, "outcome", judge_outcome_word(row->result.outcome));
-    number(w, "wall_ms", row->wall_us / 1000);
+    jw_named_text(w, "outcome", judge_outcome_word(row->result.outcome));
+    jw_named_uint(w, "wall_ms", row->wall_us / 1000);
     jw_key(w, "ttft_ms");
     if (c->ttft_us > 0)
         jw_uint(w, c->ttft_us / 1000);
     else
         jw_null(w);
-    number(w, "http_status", c->status);
-    text(w, "error", c->error);
-    number(w, "words", c->n_words);
-    text(w, "model_told", c->model);
-    flag(w, "usage_told", c->has_usage);
-    number(w, "malformed_events", c->n_bad_events);
-    flag(w, "alive_after", row->is_alive);
-    text(w, "alive_error", row->alive_why);
+    jw_named_uint(w, "http_status", c->status);
+    jw_named_text(w, "error", c->error);
+    jw_named_uint(w, "words", c->n_words);
+    jw_named_text(w, "model_told", c->model);
+    jw_named_bool(w, "usage_told", c->has_usage);
+    jw_named_uint(w, "malformed_events", c->n_bad_events);
+    jw_named_bool(w, "alive_after", row->is_alive);
+    jw_named_text(w, "alive_error", row->alive_why);
 }
 
 static void row_json(struct json_writer *w, const struct fb_row *row)
 {
     jw_object(w);
-    text(w, "id", row->scenario->id);
-    text(w, "title", row->scenario->title);
-    text(w, "model", row->scenario->model);
-    text(w, "fallback", row->scenario->fallback);
-    text(w, "fault", row->scenario->fault);
-    text(w, "verdict", row->is_done ? judge_verdict_word(row->result.verdict) : NULL);
+    jw_named_text(w, "id", row->scenario->id);
+    jw_named_text(w, "title", row->scenario->title);
+    jw_named_text(w, "model", row->scenario->model);
+    jw_named_text(w, "fallback", row->scenario->fallback);
+    jw_named_text(w, "fault", row->scenario->fault);
+    jw_named_text(w, "verdict", row->is_done ? judge_verdict_word(row->result.verdict) : NULL);
     if (row->is_done) {
-        text(w, "reason", row->result.reason);
+        jw_named_text(w, "reason", row->result.reason);
         seen(w, row);
-        number(w, "attempts_primary", row->n_primary);
-        number(w, "attempts_fallback", row->n_fallback);
-        number(w, "prefills_refused", row->n_prefill_refused);
-        flag(w, "log_is_short", row->is_log_short);
+        jw_named_uint(w, "attempts_primary", row->n_primary);
+        jw_named_uint(w, "attempts_fallback", row->n_fallback);
+        jw_named_uint(w, "prefills_refused", row->n_prefill_refused);
+        jw_named_bool(w, "log_is_short", row->is_log_short);
         attempts(w, row);
         checks(w, &row->result);
     }
@@ -152,19 +130,19 @@ void fb_report_json(const struct fb_row *rows, const struct fb_report_frame *fra
     struct json_writer w;
     jw_init(&w, out);
     jw_object(&w);
-    text(&w, "format", "ringmain-bench-faults/1");
-    text(&w, "version", RINGMAIN_VERSION);
-    text(&w, "methodology", "Failover Bench 0.1");
-    text(&w, "gateway", frame->gateway);
-    text(&w, "wall", frame->wall);
-    number(&w, "speed", frame->speed);
-    number(&w, "took_ms", frame->took_us / 1000);
-    flag(&w, "is_partial", frame->is_partial);
-    text(&w, "partial_reason", frame->why);
+    jw_named_text(&w, "format", "ringmain-bench-faults/1");
+    jw_named_text(&w, "version", RINGMAIN_VERSION);
+    jw_named_text(&w, "methodology", "Failover Bench 0.1");
+    jw_named_text(&w, "gateway", frame->gateway);
+    jw_named_text(&w, "wall", frame->wall);
+    jw_named_uint(&w, "speed", frame->speed);
+    jw_named_uint(&w, "took_ms", frame->took_us / 1000);
+    jw_named_bool(&w, "is_partial", frame->is_partial);
+    jw_named_text(&w, "partial_reason", frame->why);
     jw_key(&w, "summary");
     jw_object(&w);
     for (int v = 0; v < JUDGE_VERDICTS; v++)
-        number(&w, judge_verdict_word((enum judge_verdict)v), fb_report_count(rows, (enum judge_verdict)v));
+        jw_named_uint(&w, judge_verdict_word((enum judge_verdict)v), fb_report_count(rows, (enum judge_verdict)v));
     jw_end(&w);
     jw_key(&w, "scenarios");
     jw_array(&w);

@@ -51,29 +51,22 @@ static void answer_log(const struct provider *p, const struct mock_request *q)
     buf_fini(&json);
 }
 
-static void named_uint(struct json_writer *w, const char *name, uint64_t v)
-{
-    jw_key(w, name);
-    jw_uint(w, v);
-}
-
 static void answer_state(const struct provider *p, const struct mock_request *q)
 {
     struct buf json = {0};
     struct json_writer w;
     jw_init(&w, &json);
     jw_object(&w);
-    jw_key(&w, "provider");
-    jw_cstr(&w, p->conf.name);
-    named_uint(&w, "port", p->address.port);
-    named_uint(&w, "since_reset_ms", provider_since_reset_ms(p));
-    named_uint(&w, "requests", p->log.n);
-    named_uint(&w, "overwritten", mock_log_overwritten(&p->log));
-    named_uint(&w, "active", p->n_active);
+    jw_named_cstr(&w, "provider", p->conf.name);
+    jw_named_uint(&w, "port", p->address.port);
+    jw_named_uint(&w, "since_reset_ms", provider_since_reset_ms(p));
+    jw_named_uint(&w, "requests", p->log.n);
+    jw_named_uint(&w, "overwritten", mock_log_overwritten(&p->log));
+    jw_named_uint(&w, "active", p->n_active);
     jw_key(&w, "attempts");
     jw_object(&w);
     for (size_t i = 0; i < p->log.n_models; i++)
-        named_uint(&w, p->log.models[i].model, p->log.models[i].n);
+        jw_named_uint(&w, p->log.models[i].model, p->log.models[i].n);
     jw_end(&w);
     jw_end(&w);
     answer(q, 200, &json);

@@ -88,49 +88,31 @@ void mock_log_clear(struct mock_log *log)
     log->n_models = 0;
 }
 
-static void named(struct json_writer *w, const char *name, const char *text)
-{
-    jw_key(w, name);
-    if (*text == '\0')
-        jw_null(w);
-    else
-        jw_cstr(w, text);
-}
-
-static void named_int(struct json_writer *w, const char *name, int64_t v)
-{
-    jw_key(w, name);
-    jw_int(w, v);
-}
-
 static void seen_json(const struct seen *s, const char *provider, struct json_writer *w)
 {
     char time[TEXT_TIME_BYTES];
     text_time(s->wall_ms, time);
     jw_object(w);
-    named_int(w, "n", (int64_t)s->n);
-    named(w, "provider", provider);
-    named(w, "time", time);
-    named_int(w, "at_ms", (int64_t)s->at_ms);
-    named(w, "method", s->method);
-    named(w, "path", s->path);
+    jw_named_int(w, "n", (int64_t)s->n);
+    jw_named_text(w, "provider", provider);
+    jw_named_text(w, "time", time);
+    jw_named_int(w, "at_ms", (int64_t)s->at_ms);
+    jw_named_text(w, "method", s->method);
+    jw_named_text(w, "path", s->path);
     jw_key(w, "headers");
     jw_raw(w, buf_bytes(&s->headers));
-    named_int(w, "body_bytes", (int64_t)s->body_bytes);
-    named_int(w, "prompt_tokens", s->prompt_tokens);
-    named_int(w, "cache_read", s->cache_read);
-    named_int(w, "cache_write", s->cache_write);
-    named_int(w, "attempt", (int64_t)s->attempt);
-    named(w, "model", s->model);
-    named(w, "user", s->user);
-    jw_key(w, "stream");
-    jw_bool(w, s->is_stream);
-    named(w, "fault", s->fault);
-    named_int(w, "status", s->status);
-    jw_key(w, "answered");
-    jw_bool(w, s->is_answered);
-    jw_key(w, "hung_up");
-    jw_bool(w, s->hung_up_ms >= 0);
+    jw_named_int(w, "body_bytes", (int64_t)s->body_bytes);
+    jw_named_int(w, "prompt_tokens", s->prompt_tokens);
+    jw_named_int(w, "cache_read", s->cache_read);
+    jw_named_int(w, "cache_write", s->cache_write);
+    jw_named_int(w, "attempt", (int64_t)s->attempt);
+    jw_named_text(w, "model", s->model);
+    jw_named_text(w, "user", s->user);
+    jw_named_bool(w, "stream", s->is_stream);
+    jw_named_text(w, "fault", s->fault);
+    jw_named_int(w, "status", s->status);
+    jw_named_bool(w, "answered", s->is_answered);
+    jw_named_bool(w, "hung_up", s->hung_up_ms >= 0);
     jw_key(w, "hung_up_ms");
     if (s->hung_up_ms >= 0)
         jw_int(w, s->hung_up_ms);

@@ -30,27 +30,12 @@ static void number(struct json_writer *w, const char *name, double v)
     put_number(w, v);
 }
 
-static void whole(struct json_writer *w, const char *name, uint64_t v)
-{
-    jw_key(w, name);
-    jw_uint(w, v);
-}
-
-static void text(struct json_writer *w, const char *name, const char *v)
-{
-    jw_key(w, name);
-    if (v == NULL || *v == '\0')
-        jw_null(w);
-    else
-        jw_cstr(w, v);
-}
-
 static void money(struct json_writer *w, const char *name, int64_t nusd)
 {
     struct buf b = {0};
     if (nusd != NUSD_UNKNOWN)
         text_usd(&b, nusd);
-    text(w, name, b.n > 0 ? buf_cstr(&b) : NULL);
+    jw_named_text(w, name, b.n > 0 ? buf_cstr(&b) : NULL);
     buf_fini(&b);
 }
 
@@ -58,7 +43,7 @@ static void time_of(struct json_writer *w, const char *name, int64_t wall_ms)
 {
     char t[TEXT_TIME_BYTES];
     text_time(wall_ms, t);
-    text(w, name, wall_ms > 0 ? t : NULL);
+    jw_named_text(w, name, wall_ms > 0 ? t : NULL);
 }
 
 /* ---- the setting ---- */
@@ -67,10 +52,10 @@ static void machine_json(struct json_writer *w, const struct result_machine *m)
 {
     jw_key(w, "machine");
     jw_object(w);
-    text(w, "kernel", m->kernel);
-    text(w, "cpu", m->cpu);
-    whole(w, "cores", m->cores);
-    whole(w, "memory_mb", m->memory_mb);
+    jw_named_text(w, "kernel", m->kernel);
+    jw_named_text(w, "cpu", m->cpu);
+    jw_named_uint(w, "cores", m->cores);
+    jw_named_uint(w, "memory_mb", m->memory_mb);
     jw_end(w);
 }
 
@@ -78,24 +63,24 @@ static void settings_json(struct json_writer *w, const struct result_settings *s
 {
     jw_key(w, "settings");
     jw_object(w);
-    whole(w, "concurrency", s->concurrency);
-    whole(w, "requests_per_phase", s->requests_per_phase);
-    whole(w, "rounds", s->rounds);
+    jw_named_uint(w, "concurrency", s->concurrency);
+    jw_named_uint(w, "requests_per_phase", s->requests_per_phase);
+    jw_named_uint(w, "rounds", s->rounds);
     number(w, "rate", s->rate > 0 ? s->rate : NAN);
-    whole(w, "system_tokens", s->system_tokens);
-    whole(w, "user_tokens", s->user_tokens);
-    whole(w, "ttft_budget_ms", s->ttft_budget_ms);
+    jw_named_uint(w, "system_tokens", s->system_tokens);
+    jw_named_uint(w, "user_tokens", s->user_tokens);
+    jw_named_uint(w, "ttft_budget_ms", s->ttft_budget_ms);
     jw_key(w, "providers");
     jw_array(w);
     for (size_t i = 0; i < s->n_providers; i++) {
         const struct result_provider *p = &s->providers[i];
         jw_object(w);
-        text(w, "name", p->name);
-        text(w, "dialect", p->dialect);
-        text(w, "model", p->model);
-        text(w, "ttft", p->ttft);
+        jw_named_text(w, "name", p->name);
+        jw_named_text(w, "dialect", p->dialect);
+        jw_named_text(w, "model", p->model);
+        jw_named_text(w, "ttft", p->ttft);
         number(w, "tokens_per_s", p->tokens_per_s);
-        text(w, "price", p->price);
+        jw_named_text(w, "price", p->price);
         jw_end(w);
     }
     jw_end(w);
@@ -127,7 +112,7 @@ static void counts_json(struct json_writer *w, const char *name, const struct ph
     jw_key(w, name);
     jw_object(w);
     for (size_t i = 0; i < n; i++)
-        whole(w, v[i].word, v[i].n);
+        jw_named_uint(w, v[i].word, v[i].n);
     jw_end(w);
 }
 
@@ -135,11 +120,11 @@ static void phase_json(struct json_writer *w, enum phase_id id, const struct pha
 {
     const struct phase_spec *spec = phase_spec(id);
     jw_object(w);
-    text(w, "name", spec->name);
-    text(w, "title", spec->title);
-    text(w, "what", spec->what);
-    whole(w, "n", p->n);
-    whole(w, "ok", p->n_ok);
+    jw_named_text(w, "name", spec->name);
+    jw_named_text(w, "title", spec->title);
+    jw_named_text(w, "what", spec->what);
+    jw_named_uint(w, "n", p->n);
+    jw_named_uint(w, "ok", p->n_ok);
     counts_json(w, "errors", p->errors, p->n_errors);
     points_json(w, "ttft_ms", &p->ttft);
     points_json(w, "total_ms", &p->total);
@@ -147,10 +132,8 @@ static void phase_json(struct json_writer *w, enum phase_id id, const struct pha
     cdf_json(w, "total_cdf_ms", &p->total);
     jw_key(w, "tokens");
     jw_object(w);
-    jw_key(w, "input");
-    jw_int(w, p->input);
-    jw_key(w, "output");
-    jw_int(w, p->output);
+    jw_named_int(w, "input", p->input);
+    jw_named_int(w, "output", p->output);
     jw_end(w);
     money(w, "cost_usd", p->cost_nusd);
     money(w, "waste_usd", p->waste_nusd);
@@ -178,9 +161,9 @@ static void deltas_json(struct json_writer *w, const struct result *r)
     for (int i = 0; i < DELTA_N; i++) {
         const struct delta *d = &r->deltas[i];
         jw_object(w);
-        text(w, "name", d->name);
-        text(w, "title", d->title);
-        text(w, "unit", "ms");
+        jw_named_text(w, "name", d->name);
+        jw_named_text(w, "title", d->title);
+        jw_named_text(w, "unit", "ms");
         number(w, "value", d->interval.value);
         number(w, "low", d->interval.low);
         number(w, "high", d->interval.high);
@@ -188,9 +171,9 @@ static void deltas_json(struct json_writer *w, const struct result *r)
         jw_end(w);
     }
     jw_object(w);
-    text(w, "name", "waste.pct");
-    text(w, "title", "Waste, of the spend through the gateway");
-    text(w, "unit", "%");
+    jw_named_text(w, "name", "waste.pct");
+    jw_named_text(w, "title", "Waste, of the spend through the gateway");
+    jw_named_text(w, "unit", "%");
     number(w, "value", r->waste_pct.value);
     number(w, "low", r->waste_pct.low);
     number(w, "high", r->waste_pct.high);
@@ -205,10 +188,9 @@ static void claims_json(struct json_writer *w, const struct result *r)
     jw_array(w);
     for (int i = 0; i < CLAIM_N; i++) {
         jw_object(w);
-        text(w, "name", r->claims[i].name);
-        text(w, "verdict", claim_verdict_word(r->claims[i].verdict));
-        jw_key(w, "text");
-        jw_string(w, buf_bytes(&r->claims[i].text));
+        jw_named_text(w, "name", r->claims[i].name);
+        jw_named_text(w, "verdict", claim_verdict_word(r->claims[i].verdict));
+        jw_named_string(w, "text", buf_bytes(&r->claims[i].text));
         jw_end(w);
     }
     jw_end(w);
@@ -221,10 +203,9 @@ static void expects_json(struct json_writer *w, const struct result *r)
     for (size_t i = 0; i < r->n_expects; i++) {
         const struct figure *f = figures_find(&r->figures, r->expects[i].name);
         jw_object(w);
-        text(w, "expression", r->expects[i].expression);
+        jw_named_text(w, "expression", r->expects[i].expression);
         number(w, "value", f != NULL ? f->value : NAN);
-        jw_key(w, "holds");
-        jw_bool(w, f != NULL && expect_holds(&r->expects[i], f->value));
+        jw_named_bool(w, "holds", f != NULL && expect_holds(&r->expects[i], f->value));
         jw_end(w);
     }
     jw_end(w);
@@ -289,9 +270,9 @@ static void timeline_json(struct json_writer *w, const struct outage *o)
         return;
     }
     jw_object(w);
-    whole(w, "bucket_ms", o->bucket_ms);
-    whole(w, "outage_from_ms", o->from_ms);
-    whole(w, "outage_to_ms", o->to_ms);
+    jw_named_uint(w, "bucket_ms", o->bucket_ms);
+    jw_named_uint(w, "outage_from_ms", o->from_ms);
+    jw_named_uint(w, "outage_to_ms", o->to_ms);
     served_json(w, o);
     series_json(w, "errors", o, SERIES_ERRORS);
     series_json(w, "ttft_p50_ms", o, SERIES_P50);
@@ -300,9 +281,9 @@ static void timeline_json(struct json_writer *w, const struct outage *o)
     jw_array(w);
     for (size_t i = 0; i < o->n_breaker; i++) {
         jw_object(w);
-        whole(w, "at_ms", o->breaker[i].at_ms);
-        text(w, "provider", o->breaker[i].provider);
-        text(w, "state", o->breaker[i].state);
+        jw_named_uint(w, "at_ms", o->breaker[i].at_ms);
+        jw_named_text(w, "provider", o->breaker[i].provider);
+        jw_named_text(w, "state", o->breaker[i].state);
         jw_end(w);
     }
     jw_end(w);
@@ -316,7 +297,7 @@ static void row_json(struct json_writer *w, const char *name, const struct phase
     if (p->n == 0)
         return;
     jw_object(w);
-    text(w, "name", name);
+    jw_named_text(w, "name", name);
     money(w, "spend_usd", p->cost_nusd);
     money(w, "waste_usd", p->waste_nusd);
     jw_end(w);
@@ -343,16 +324,14 @@ void result_json(const struct result *r, struct buf *out)
     struct json_writer w;
     jw_init(&w, out);
     jw_object(&w);
-    text(&w, "format", "ringmain-bench/1");
-    text(&w, "version", RINGMAIN_VERSION);
-    jw_key(&w, "command");
-    jw_string(&w, buf_bytes(&r->command));
+    jw_named_text(&w, "format", "ringmain-bench/1");
+    jw_named_text(&w, "version", RINGMAIN_VERSION);
+    jw_named_string(&w, "command", buf_bytes(&r->command));
     time_of(&w, "started", r->started_wall_ms);
     time_of(&w, "ended", r->ended_wall_ms);
-    whole(&w, "seed", r->seed);
-    jw_key(&w, "is_partial");
-    jw_bool(&w, r->partial_reason != NULL);
-    text(&w, "partial_reason", r->partial_reason);
+    jw_named_uint(&w, "seed", r->seed);
+    jw_named_bool(&w, "is_partial", r->partial_reason != NULL);
+    jw_named_text(&w, "partial_reason", r->partial_reason);
     machine_json(&w, &r->machine);
     settings_json(&w, &r->settings);
     phases_json(&w, r);

@@ -37,12 +37,6 @@ static void named(struct json_writer *w, const char *name, const char *text)
         jw_null(w);
 }
 
-static void named_int(struct json_writer *w, const char *name, int64_t v)
-{
-    jw_key(w, name);
-    jw_int(w, v);
-}
-
 /* "chatcmpl-mock7", "msg_mock7" */
 static void put_id(struct json_writer *w, const struct shape_request *r)
 {
@@ -57,16 +51,16 @@ static void openai_usage(struct json_writer *w, const struct shape_request *r)
 {
     jw_key(w, "usage");
     jw_object(w);
-    named_int(w, "prompt_tokens", r->prompt_tokens);
-    named_int(w, "completion_tokens", r->n_words);
-    named_int(w, "total_tokens", r->prompt_tokens + r->n_words);
+    jw_named_int(w, "prompt_tokens", r->prompt_tokens);
+    jw_named_int(w, "completion_tokens", r->n_words);
+    jw_named_int(w, "total_tokens", r->prompt_tokens + r->n_words);
     jw_key(w, "prompt_tokens_details");
     jw_object(w);
-    named_int(w, "cached_tokens", r->cache_read);
+    jw_named_int(w, "cached_tokens", r->cache_read);
     jw_end(w);
     jw_key(w, "completion_tokens_details");
     jw_object(w);
-    named_int(w, "reasoning_tokens", 0);
+    jw_named_int(w, "reasoning_tokens", 0);
     jw_end(w);
     jw_end(w);
 }
@@ -76,7 +70,7 @@ static void openai_begin(struct json_writer *w, const struct shape_request *r, c
     jw_object(w);
     put_id(w, r);
     named(w, "object", object);
-    named_int(w, "created", r->created_s);
+    jw_named_int(w, "created", r->created_s);
     named(w, "model", r->model);
     named(w, "service_tier", "default");
     named(w, "system_fingerprint", "fp_mock");
@@ -93,7 +87,7 @@ static void openai_chunk(const struct shape_request *r, const char *delta, struc
     jw_key(&w, "choices");
     jw_array(&w);
     jw_object(&w);
-    named_int(&w, "index", 0);
+    jw_named_int(&w, "index", 0);
     jw_key(&w, "delta");
     jw_object(&w);
     if (delta != NULL && strcmp(delta, "role") == 0)
@@ -138,7 +132,7 @@ static void openai_whole(const struct shape_request *r, struct bytes text, struc
     jw_key(&w, "choices");
     jw_array(&w);
     jw_object(&w);
-    named_int(&w, "index", 0);
+    jw_named_int(&w, "index", 0);
     jw_key(&w, "message");
     jw_object(&w);
     named(&w, "role", "assistant");
@@ -194,17 +188,17 @@ static void anthropic_usage(struct json_writer *w, const struct shape_request *r
     jw_key(w, "usage");
     jw_object(w);
     int64_t written = r->cache_5m + r->cache_1h;
-    named_int(w, "input_tokens", r->has_usage ? r->prompt_tokens - r->cache_read - written : 0);
-    named_int(w, "cache_creation_input_tokens", r->has_usage ? written : 0);
-    named_int(w, "cache_read_input_tokens", r->has_usage ? r->cache_read : 0);
+    jw_named_int(w, "input_tokens", r->has_usage ? r->prompt_tokens - r->cache_read - written : 0);
+    jw_named_int(w, "cache_creation_input_tokens", r->has_usage ? written : 0);
+    jw_named_int(w, "cache_read_input_tokens", r->has_usage ? r->cache_read : 0);
     if (r->has_usage && written > 0) {
         jw_key(w, "cache_creation");
         jw_object(w);
-        named_int(w, "ephemeral_5m_input_tokens", r->cache_5m);
-        named_int(w, "ephemeral_1h_input_tokens", r->cache_1h);
+        jw_named_int(w, "ephemeral_5m_input_tokens", r->cache_5m);
+        jw_named_int(w, "ephemeral_1h_input_tokens", r->cache_1h);
         jw_end(w);
     }
-    named_int(w, "output_tokens", r->has_usage ? output : 0);
+    jw_named_int(w, "output_tokens", r->has_usage ? output : 0);
     jw_end(w);
 }
 
@@ -232,7 +226,7 @@ static void anthropic_open(const struct shape_request *r, struct buf *out)
     jw_end(&w);
     end_event(&w, out);
     begin_event(&w, "content_block_start", out);
-    named_int(&w, "index", 0);
+    jw_named_int(&w, "index", 0);
     jw_key(&w, "content_block");
     jw_object(&w);
     named(&w, "type", "text");
@@ -247,7 +241,7 @@ static void anthropic_delta(struct bytes text, struct buf *out)
 {
     struct json_writer w;
     begin_event(&w, "content_block_delta", out);
-    named_int(&w, "index", 0);
+    jw_named_int(&w, "index", 0);
     jw_key(&w, "delta");
     jw_object(&w);
     named(&w, "type", "text_delta");
@@ -261,7 +255,7 @@ static void anthropic_finish(const struct shape_request *r, struct buf *out)
 {
     struct json_writer w;
     begin_event(&w, "content_block_stop", out);
-    named_int(&w, "index", 0);
+    jw_named_int(&w, "index", 0);
     end_event(&w, out);
     begin_event(&w, "message_delta", out);
     jw_key(&w, "delta");
@@ -272,7 +266,7 @@ static void anthropic_finish(const struct shape_request *r, struct buf *out)
     jw_key(&w, "usage");
     jw_object(&w);
     if (r->has_usage)
-        named_int(&w, "output_tokens", r->n_words);
+        jw_named_int(&w, "output_tokens", r->n_words);
     jw_end(&w);
     end_event(&w, out);
 }

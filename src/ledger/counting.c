@@ -53,14 +53,10 @@ void counting_json(const struct counting *c, struct json_writer *w)
         const struct counting_part *p = &c->parts[order[i]];
         jw_key(w, tokens_from_word(order[i]));
         jw_object(w);
-        jw_key(w, "attempts");
-        jw_int(w, p->n);
-        jw_key(w, "cost_nusd");
-        jw_int(w, p->cost_nusd);
-        jw_key(w, "waste_nusd");
-        jw_int(w, p->waste_nusd);
-        jw_key(w, "unpriced");
-        jw_int(w, p->n_unpriced);
+        jw_named_int(w, "attempts", p->n);
+        jw_named_int(w, "cost_nusd", p->cost_nusd);
+        jw_named_int(w, "waste_nusd", p->waste_nusd);
+        jw_named_int(w, "unpriced", p->n_unpriced);
         jw_end(w);
     }
     jw_end(w);
@@ -95,22 +91,14 @@ static void member_milli(struct json_writer *w, const char *name, int64_t v)
         jw_null(w);
 }
 
-static void member_text(struct json_writer *w, const char *name, const char *v)
-{
-    jw_key(w, name);
-    jw_cstr(w, v);
-}
-
 static void estimate_json(const struct estimate *e, struct json_writer *w)
 {
     jw_object(w);
-    member_text(w, "provider", e->provider);
-    member_text(w, "model", e->model);
-    member_text(w, "side", e->side);
-    jw_key(w, "samples");
-    jw_int(w, e->n_samples);
-    jw_key(w, "is_known");
-    jw_bool(w, e->is_known);
+    jw_named_cstr(w, "provider", e->provider);
+    jw_named_cstr(w, "model", e->model);
+    jw_named_cstr(w, "side", e->side);
+    jw_named_int(w, "samples", e->n_samples);
+    jw_named_bool(w, "is_known", e->is_known);
     member_milli(w, "bytes_per_token", e->milli_bytes);
     member_milli(w, "error", e->error_permille);
     jw_end(w);
@@ -125,7 +113,7 @@ void estimates_json(const struct estimates *e, struct json_writer *w)
     }
     text_time(e->as_of_ms, when);
     jw_object(w);
-    member_text(w, "as_of", when);
+    jw_named_cstr(w, "as_of", when);
     jw_key(w, "targets");
     jw_array(w);
     for (size_t i = 0; i < e->n; i++)

@@ -134,12 +134,6 @@ int64_t summary_waste_milli(const struct summary *s)
     return (int64_t)(((__int128)s->waste_nusd * 100000 + s->cost_nusd / 2) / s->cost_nusd);
 }
 
-static void named_int(struct json_writer *w, const char *name, int64_t v)
-{
-    jw_key(w, name);
-    jw_int(w, v);
-}
-
 static void targets_json(struct json_writer *w, const struct summary *s)
 {
     jw_key(w, "targets");
@@ -147,43 +141,31 @@ static void targets_json(struct json_writer *w, const struct summary *s)
     for (size_t i = 0; i < s->n_targets; i++) {
         const struct summary_target *t = &s->targets[i];
         jw_object(w);
-        jw_key(w, "provider");
-        jw_cstr(w, t->provider);
-        jw_key(w, "model");
-        jw_cstr(w, t->model);
-        named_int(w, "attempts", t->n_attempts);
-        named_int(w, "served", t->n_served);
-        named_int(w, "failed", t->n_failed);
-        named_int(w, "output_tokens", t->output_tokens);
-        named_int(w, "cost_nusd", t->cost_nusd);
-        named_int(w, "waste_nusd", t->waste_nusd);
-        named_int(w, "unpriced", t->n_unpriced);
+        jw_named_cstr(w, "provider", t->provider);
+        jw_named_cstr(w, "model", t->model);
+        jw_named_int(w, "attempts", t->n_attempts);
+        jw_named_int(w, "served", t->n_served);
+        jw_named_int(w, "failed", t->n_failed);
+        jw_named_int(w, "output_tokens", t->output_tokens);
+        jw_named_int(w, "cost_nusd", t->cost_nusd);
+        jw_named_int(w, "waste_nusd", t->waste_nusd);
+        jw_named_int(w, "unpriced", t->n_unpriced);
         jw_end(w);
     }
     jw_end(w);
-}
-
-static void named_us(struct json_writer *w, const char *name, int64_t us)
-{
-    jw_key(w, name);
-    if (us >= 0)
-        jw_int(w, us);
-    else
-        jw_null(w);
 }
 
 static void hedging_json(struct json_writer *w, const struct hedging *h)
 {
     jw_key(w, "hedges");
     jw_object(w);
-    named_int(w, "started", h->n_started);
-    named_int(w, "won", h->n_won);
-    named_int(w, "lost_nusd", h->cost_nusd);
-    named_int(w, "unpriced", h->n_unpriced);
-    named_us(w, "p99_us", h->p99_us);
-    named_us(w, "p99_without_us", h->p99_without_us);
-    jw_key(w, "is_at_least");
-    jw_bool(w, h->is_at_least);
+    jw_named_int(w, "started", h->n_started);
+    jw_named_int(w, "won", h->n_won);
+    jw_named_int(w, "lost_nusd", h->cost_nusd);
+    jw_named_int(w, "unpriced", h->n_unpriced);
+    jw_named_count(w, "p99_us", h->p99_us);
+    jw_named_count(w, "p99_without_us", h->p99_without_us);
+    jw_named_bool(w, "is_at_least", h->is_at_least);
     jw_end(w);
 }
 
@@ -191,16 +173,16 @@ static void budgets_json(struct json_writer *w, const struct budgets *b)
 {
     jw_key(w, "budgets");
     jw_object(w);
-    named_int(w, "cut", b->n_cut);
-    named_int(w, "cut_nusd", b->cut_nusd);
-    named_int(w, "cut_unpriced", b->n_cut_unpriced);
-    named_int(w, "moved", b->n_moved);
-    named_int(w, "watched_late", b->n_watched);
-    named_int(w, "late", b->n_late);
-    named_int(w, "late_nusd", b->late_nusd);
-    named_int(w, "false_trips", b->n_false);
-    named_int(w, "false_trips_nusd", b->false_nusd);
-    named_int(w, "downgrades", b->n_downgrades);
+    jw_named_int(w, "cut", b->n_cut);
+    jw_named_int(w, "cut_nusd", b->cut_nusd);
+    jw_named_int(w, "cut_unpriced", b->n_cut_unpriced);
+    jw_named_int(w, "moved", b->n_moved);
+    jw_named_int(w, "watched_late", b->n_watched);
+    jw_named_int(w, "late", b->n_late);
+    jw_named_int(w, "late_nusd", b->late_nusd);
+    jw_named_int(w, "false_trips", b->n_false);
+    jw_named_int(w, "false_trips_nusd", b->false_nusd);
+    jw_named_int(w, "downgrades", b->n_downgrades);
     jw_end(w);
 }
 
@@ -216,11 +198,11 @@ void summary_json(const struct summary *s, struct buf *out)
         jw_cstr(&w, since);
     else
         jw_null(&w);
-    named_int(&w, "requests", s->n_requests);
-    named_int(&w, "attempts", s->n_attempts);
-    named_int(&w, "failed_over", s->n_failed_over);
-    named_int(&w, "cost_nusd", s->cost_nusd);
-    named_int(&w, "waste_nusd", s->waste_nusd);
+    jw_named_int(&w, "requests", s->n_requests);
+    jw_named_int(&w, "attempts", s->n_attempts);
+    jw_named_int(&w, "failed_over", s->n_failed_over);
+    jw_named_int(&w, "cost_nusd", s->cost_nusd);
+    jw_named_int(&w, "waste_nusd", s->waste_nusd);
     int64_t milli = summary_waste_milli(s);
     char percent[40];
     snprintf(percent, sizeof percent, "%lld.%03lld", (long long)(milli / 1000), (long long)(milli % 1000));
@@ -229,11 +211,11 @@ void summary_json(const struct summary *s, struct buf *out)
         jw_raw(&w, bytes_of(percent));
     else
         jw_null(&w);
-    named_int(&w, "unpriced_requests", s->n_unpriced);
-    named_int(&w, "keepalives", s->n_keepalives);
-    named_int(&w, "keepalive_nusd", s->keepalive_nusd);
-    named_int(&w, "keepalives_unpriced", s->n_keepalives_unpriced);
-    named_int(&w, "unclean_ends", s->n_runs_unclean);
+    jw_named_int(&w, "unpriced_requests", s->n_unpriced);
+    jw_named_int(&w, "keepalives", s->n_keepalives);
+    jw_named_int(&w, "keepalive_nusd", s->keepalive_nusd);
+    jw_named_int(&w, "keepalives_unpriced", s->n_keepalives_unpriced);
+    jw_named_int(&w, "unclean_ends", s->n_runs_unclean);
     hedging_json(&w, &s->hedging);
     budgets_json(&w, &s->budgets);
     jw_key(&w, "tokens_from");
@@ -243,7 +225,7 @@ void summary_json(const struct summary *s, struct buf *out)
     jw_key(&w, "outcomes");
     jw_object(&w);
     for (size_t i = 0; i < s->n_outcomes; i++)
-        named_int(&w, s->outcomes[i].word, s->outcomes[i].n);
+        jw_named_int(&w, s->outcomes[i].word, s->outcomes[i].n);
     jw_end(&w);
     targets_json(&w, s);
     jw_end(&w);
