@@ -22,6 +22,15 @@ static uint64_t few_at(const char *p, size_t n, uint64_t pad)
     return pad;
 }
 
+/* The first four and the last four of four to eight bytes. */
+static uint64_t four_ends(const char *p, size_t n)
+{
+    uint32_t first, last;
+    memcpy(&first, p, sizeof first);
+    memcpy(&last, p + n - sizeof last, sizeof last);
+    return (uint64_t)last << 32 | first;
+}
+
 /* ASCII capitals to small letters, everything else as it is. */
 static uint64_t lower_eight(uint64_t v)
 {
@@ -40,6 +49,8 @@ bool bytes_same_nocase(const char *a, const char *b, size_t n)
         return true;
     if (n >= 8)
         return lower_eight(eight_at(a + n - 8)) == lower_eight(eight_at(b + n - 8));
+    if (n >= 4)
+        return lower_eight(four_ends(a, n)) == lower_eight(four_ends(b, n));
     for (; at < n; at++)
         if (lower(a[at]) != lower(b[at]))
             return false;
@@ -60,7 +71,9 @@ bool bytes_is_plain(struct bytes a)
             return false;
     if (at == a.n)
         return true;
-    return eight_are_plain(a.n >= 8 ? eight_at(a.p + a.n - 8) : few_at(a.p, a.n, EACH(' ')));
+    if (a.n >= 4)
+        return eight_are_plain(a.n >= 8 ? eight_at(a.p + a.n - 8) : four_ends(a.p, a.n));
+    return eight_are_plain(few_at(a.p, a.n, EACH(' ')));
 }
 
 bool bytes_starts_with(struct bytes a, struct bytes prefix)

@@ -13,7 +13,17 @@ static void put_cstr(struct buf *out, struct bytes start, const char *value)
         head_put_text(out, start, bytes_of(value));
 }
 
-/* Trail and cost need no check for control characters: they are made of names, words and encoded text. */
+/* What is made here or has a name's form needs no check for control characters. */
+static void put_name(struct buf *out, struct bytes start, const char *name)
+{
+    if (name == NULL || name[0] == '\0')
+        return;
+    buf_put(out, start);
+    buf_puts(out, name);
+    buf_puts(out, "\r\n");
+}
+
+/* Trail and cost neither: they are of names, words and encoded text. */
 static void put_record(struct buf *out, const struct request_record *rec, bool with_cost)
 {
     if (rec->n_attempts > 0) {
@@ -34,8 +44,8 @@ static void put_record(struct buf *out, const struct request_record *rec, bool w
 
 void reply_put_fields(struct buf *out, const struct reply_facts *f)
 {
-    put_cstr(out, BYTES("x-ringmain-request-id: "), f->id_text);
-    put_cstr(out, BYTES("x-ringmain-provider: "), f->provider);
+    put_name(out, BYTES("x-ringmain-request-id: "), f->id_text);
+    put_name(out, BYTES("x-ringmain-provider: "), f->provider);
     put_cstr(out, BYTES("x-ringmain-model: "), f->model);
     if (f->rec != NULL)
         put_record(out, f->rec, f->with_cost);
