@@ -2,17 +2,19 @@
 """Ringmain beside HAProxy and nginx: runs the bench kit's workloads and those that the kit has not, and writes one table with ratios and
 what was asked for. See README.md.
 
-    bench/compare.py KIT [--quick] [--only kit,connections,unasked,tls,translation,workers,leaving,size,burst,counts]
+    bench/compare.py KIT [--quick] [--only kit,connections,unasked,tls,translation,workers,leaving,hang,size,burst,counts]
 
 Writes build/bench/DATE.json and DATE.md, and prints the table. Exit code: 0, whatever the figures are; 1 when something could not be
 measured, 2 for usage."""
 import argparse
 import contextlib
+import http.client
 import json
 import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -217,6 +219,40 @@ def part_leaving(kit, o):
     return got
 
 
+def over_budget(proxy, path, head, body, n):
+    """Milliseconds beyond 200 until the answer is whole, of n requests one after the other: by a clock of microseconds, where the kit's has
+    steps of 2 ms at that height."""
+    ask = (f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nAuthorization: Bearer sk-bench-0123456789abcdef\r\n{head}"
+           f"Content-Length: {len(body)}\r\n\r\n").encode() + body
+    times, errors = [], 0
+    with socket.create_connection(("127.0.0.1", proxy.port)) as s:
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for _ in range(n):
+            t = time.perf_counter()
+            s.sendall(ask)
+            answer = http.client.HTTPResponse(s)
+            answer.begin()
+            answer.read()
+            times.append((time.perf_counter() - t) * 1000 - 200)
+            errors += answer.status != 200
+    return times, errors
+
+
+def part_hang(kit, o):
+    """The primary hangs, its budget is 200 ms: how long after it the other's whole answer is there."""
+    n, body = (15 if o.quick else 150), kit.body("-b", 2048)
+    ways = {"nginx": ("/hung/v1/chat/completions", ""), "ringmain": ("/v1/chat/completions", "x-routing: order:hung,ok\r\n")}
+    got = {}
+    with running(kit.provider, lambda: nginx(kit), lambda: ringmain("ringmain", 8210, upstream_stream="")) as (_, *proxies):
+        for p in proxies:
+            over_budget(p, *ways[p.name], body, 2)
+            times, errors = over_budget(p, *ways[p.name], body, n)
+            times.sort()
+            got[p.name] = {"p50_us": times[n // 2] * 1000, "p99_us": times[min(n - 1, n * 99 // 100)] * 1000, "errors": errors}
+            told(p.name, got[p.name])
+    return got
+
+
 def part_size(kit, o):
     """The program stripped, and the resident memory of one that has just started."""
     with tempfile.TemporaryDirectory() as folder:
@@ -257,7 +293,7 @@ def part_counts(kit, o):
 
 
 PARTS = {"kit": part_kit, "connections": part_connections, "unasked": part_unasked, "tls": part_tls, "translation": part_translation,
-         "workers": part_workers, "leaving": part_leaving, "size": part_size, "burst": part_burst, "counts": part_counts}
+         "workers": part_workers, "leaving": part_leaving, "hang": part_hang, "size": part_size, "burst": part_burst, "counts": part_counts}
 
 
 # ---- all of it ----
