@@ -7,6 +7,7 @@
 #include "cmd/ledger.h"
 #include "cmd/load.h"
 #include "cmd/price.h"
+#include "ledger/keepalives.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -148,8 +149,40 @@ static enum err read_past(struct ledger_reader *reader, const char *route, int64
         show_progress(&progress, past_n_seen(past), 0);
     }
     end_progress(&progress);
-    past_seal(past);
     mem_free(page);
+    return e;
+}
+
+struct hearing {
+    struct whatif *w;
+    struct past *past;
+};
+
+static bool has_link(const struct route_conf *route, const struct keepalive *k)
+{
+    for (size_t i = 0; i < route->n_links; i++)
+        if (strcmp(route->links[i].provider->name, k->provider) == 0 && strcmp(route->links[i].model, k->model) == 0)
+            return true;
+    return false;
+}
+
+static void hear_keepalive(void *arg, const struct keepalive *k)
+{
+    struct hearing *h = arg;
+    if (!has_link(&h->w->present.route, k))
+        return;
+    past_add_sign(h->past, k->provider, k->model, k->started_wall_ms, k->outcome);
+    h->w->n_keepalives++;
+    h->w->keepalive_nusd += k->cost_nusd == NUSD_UNKNOWN ? 0 : k->cost_nusd;
+}
+
+static enum err read_all(struct whatif *w, struct ledger_reader *reader, struct past *past)
+{
+    enum err e = read_past(reader, w->present.route.model, w->since_ms, past);
+    struct hearing h = {w, past};
+    if (e == ERR_OK)
+        e = keepalives_read(reader, w->since_ms > 0 ? reader_id_at(w->since_ms) : 0, hear_keepalive, &h);
+    past_seal(past);
     return e;
 }
 
@@ -191,7 +224,7 @@ static int read_and_play(struct whatif *w, const struct asked *a, struct ledger_
     struct past *past = past_new(WHATIF_REQUESTS_MAX, a->seed);
     int code = 1;
     w->past = past;
-    if (read_past(reader, route, w->since_ms, past) != ERR_OK)
+    if (read_all(w, reader, past) != ERR_OK)
         fprintf(stderr, "ringmain price what-if: %s: %s\n", w->ledger, reader_error(reader));
     else if (past_n(past) == 0)
         fprintf(stderr, "ringmain price what-if: %s has no request of route %s since %s\n", w->ledger, route, a->since);

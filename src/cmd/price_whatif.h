@@ -30,7 +30,8 @@ struct whatif {
     uint64_t seed;
     int64_t since_ms;
     struct policy present, other;
-    bool has_other; /* there is a policy to try */
+    bool has_other;                       /* there is a policy to try */
+    int64_t n_keepalives, keepalive_nusd; /* at targets of the route, in that time; not played */
     struct replay_figures recorded;
     struct replay_result replayed, tried;
 };

@@ -25,8 +25,8 @@ static const char *const assumptions[] = {
     "A prompt is read from and written to a provider's cache by what went there before, as far as hashes of prompts "
     "tell; where a row does not say what a cache could hold, the cached shares stay.",
     "A client's x-routing is obeyed where the policy lets it. Prices and billing of cut attempts are today's.",
-    "Keepalives (their cost too) and other routes' traffic at the same targets are not played. One core; its health, "
-    "latency history and memory of prompts begin empty.",
+    "Keepalives say whether a target was well, but are not played; nor is other routes' traffic at the same targets. "
+    "One core; its health, latency history and memory of prompts begin empty.",
 };
 
 /* ---- warnings ---- */
@@ -265,6 +265,11 @@ static void put_head(struct buf *b, const struct whatif *w)
     buf_printf(b, "route %s, %zu requests, %s to %s\n", w->present.route.model, past_n(w->past), from, to);
     buf_printf(b, "%lld of them were given up by their clients or their own mistakes, and are not in \"answered\"\n",
                (long long)(f->n_requests - f->n_answered - f->n_failed));
+    if (w->n_keepalives > 0) {
+        buf_printf(b, "%lld keepalives at its targets, for ", (long long)w->n_keepalives);
+        show_usd(b, w->keepalive_nusd, PLACES_USD);
+        buf_puts(b, ", are in none of the columns\n");
+    }
     if (w->policy_file != NULL)
         buf_printf(b, "what if: the policy of %s\n", w->policy_file);
     for (size_t i = 0; i < w->n_sets; i++)
@@ -370,6 +375,8 @@ static void put_about(struct json_writer *j, const struct whatif *w)
     jw_cstr(j, time);
     put_int(j, "on_record", (int64_t)past_n_seen(w->past), -1);
     put_int(j, "one_in", past_one_in(w->past), -1);
+    put_int(j, "keepalives", w->n_keepalives, -1);
+    put_int(j, "keepalive_nusd", w->keepalive_nusd, -1);
     put_int(j, "not_judged", (int64_t)past_n_unknown(w->past), -1);
     jw_key(j, "seed");
     jw_uint(j, w->seed);

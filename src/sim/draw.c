@@ -141,15 +141,62 @@ static struct range all_of(const struct drawer *d, uint16_t target)
     return r;
 }
 
-/* The last attempt before the moment or the first one after it: the nearer, the likelier. The range is not empty. */
-static size_t draw_nearest(struct drawer *d, struct range all, uint64_t at_us, uint64_t *distance_us)
+#define NEVER_US (UINT64_MAX / 4)
+struct nearest {
+    size_t i;                     /* the attempt */
+    const struct past_sign *sign; /* a keepalive was nearer, on that side; NULL = none */
+    uint64_t distance_us;
+};
+
+/* The keepalives around the moment; NULL = none. */
+static void signs_around(const struct drawer *d, uint16_t target, uint64_t at_us, const struct past_sign *out[2])
 {
+    size_t n, lo = 0;
+    const struct past_sign *v = past_signs(d->past, target, &n);
+    for (size_t hi = n; lo < hi;) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (v[mid].at_us < at_us)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    out[0] = lo > 0 ? &v[lo - 1] : NULL;
+    out[1] = lo < n ? &v[lo] : NULL;
+}
+
+/* The last attempt or keepalive before the moment, or the first one after it: the nearer, the likelier. The range is
+ * not empty. */
+static struct nearest draw_nearest(struct drawer *d, struct range all, uint64_t at_us)
+{
+    const struct past_sign *signs[2];
     size_t next = first_at(all.v, all.n, at_us), prev = next - 1;
-    uint64_t before_us = next > 0 ? at_us - all.v[prev]->at_us : UINT64_MAX / 4;
-    uint64_t after_us = next < all.n ? all.v[next]->at_us - at_us : UINT64_MAX / 4;
-    bool is_prev = next > 0 && (next == all.n || rng_below(&d->rng, before_us + after_us + 1) <= after_us);
-    *distance_us = is_prev ? before_us : after_us;
-    return is_prev ? prev : next;
+    uint64_t before_us = next > 0 ? at_us - all.v[prev]->at_us : NEVER_US;
+    uint64_t after_us = next < all.n ? all.v[next]->at_us - at_us : NEVER_US;
+    signs_around(d, all.v[0]->target, at_us, signs);
+    if (signs[0] != NULL && at_us - signs[0]->at_us < before_us)
+        before_us = at_us - signs[0]->at_us;
+    else
+        signs[0] = NULL;
+    if (signs[1] != NULL && signs[1]->at_us - at_us < after_us)
+        after_us = signs[1]->at_us - at_us;
+    else
+        signs[1] = NULL;
+    bool is_prev =
+        before_us != NEVER_US && (after_us == NEVER_US || rng_below(&d->rng, before_us + after_us + 1) <= after_us);
+    size_t i = is_prev ? (next > 0 ? prev : 0) : next < all.n ? next : all.n - 1;
+    return (struct nearest){i, signs[!is_prev], is_prev ? before_us : after_us};
+}
+
+/* The nearest one that failed; NULL = none did. */
+static const struct past_attempt *nearest_bad(struct range all, size_t i)
+{
+    for (size_t away = 0; away < all.n; away++) {
+        if (away <= i && is_bad(all.v[i - away]))
+            return all.v[i - away];
+        if (i + away < all.n && is_bad(all.v[i + away]))
+            return all.v[i + away];
+    }
+    return NULL;
 }
 
 /* One of about that moment, at which the target was well. is_close: the nearest one is so near that nothing lies in
@@ -177,15 +224,19 @@ static const struct past_attempt *draw_well(struct drawer *d, struct range all, 
 static const struct past_attempt *draw_near(struct drawer *d, uint16_t target, uint64_t at_us, unsigned size)
 {
     struct range all = all_of(d, target);
-    uint64_t distance_us;
     if (all.n == 0)
         return NULL;
-    size_t i = draw_nearest(d, all, at_us, &distance_us);
-    bool is_close = distance_us <= ALONE_US;
-    if (is_bad(all.v[i]) && (is_close || has_bad_neighbour(all, i)))
-        return all.v[i];
-    const struct past_attempt *a = draw_well(d, all, at_us, size, is_close);
-    return a != NULL ? a : all.v[i];
+    struct nearest near = draw_nearest(d, all, at_us);
+    bool is_close = near.distance_us <= ALONE_US;
+    const struct past_attempt *bad = NULL, *a = NULL;
+    if (near.sign != NULL)
+        bad = near.sign->is_well ? NULL : nearest_bad(all, near.i);
+    else if (is_bad(all.v[near.i]) && (is_close || has_bad_neighbour(all, near.i)))
+        bad = all.v[near.i];
+    if (bad != NULL)
+        return bad;
+    a = draw_well(d, all, at_us, size, is_close);
+    return a != NULL ? a : all.v[near.i];
 }
 
 /* A cut attempt is longer than what was seen of it: it counts at the long end. Cuts within an outage tell nothing of

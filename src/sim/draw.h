@@ -1,12 +1,11 @@
 /* What a target does with an attempt, as far as the past tells it:
  *
  * - the request asked this target then too: exactly what happened;
- * - else the target's own attempt just before or just after (the nearer, the likelier) says whether it was well then:
- *   an outage stays one. A failure that stands alone reaches 5 seconds;
- *   farther from any attempt such failures come as often as they did. Where the target was well, one of its attempts
- *   of about then is drawn, outcome and times together: from the smallest of these spans that holds eight: 10 seconds,
- *   a minute, a quarter of an hour, an hour around, all; of the same prompt size where there is one. The answer is as
- *   long as this request's own was;
+ * - else the target's own attempt or keepalive just before or just after (the nearer, the likelier) says whether it was
+ * well then: an outage stays one. A failure that stands alone reaches 5 seconds; farther from any attempt such failures
+ * come as often as they did. Where the target was well, one of its attempts of about then is drawn, outcome and times
+ * together: from the smallest of these spans that holds eight: 10 seconds, a minute, a quarter of an hour, an hour
+ * around, all; of the same prompt size where there is one. The answer is as long as this request's own was;
  * - an attempt that we cut goes on beyond the cut: as an attempt that was seen to take longer, drawn from such spans;
  *   where its neighbour failed or was cut too, it never answers; where nothing longer was ever seen, by the tail of a
  *   lognormal distribution through the target's median and 90th percentile, and as often as that tail explains the

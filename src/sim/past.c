@@ -19,6 +19,7 @@ enum {
     NAMES_MAX = 256,
     TOKENS_MAX = 1000000000,
     DAYS_MAX = 1500,
+    SIGNS_MAX = 1000000,
     DAY_S = 86400
 };
 #define TIME_US_MAX INT64_C(21600000000) /* six hours */
@@ -33,6 +34,8 @@ struct target {
     const char *provider, *model;
     const struct past_attempt **attempts;
     size_t n;
+    const struct past_sign *signs;
+    size_t n_signs;
 };
 
 struct past {
@@ -45,6 +48,8 @@ struct past {
     size_t n_requests, cap_requests;
     struct past_attempt *attempts;
     size_t n_attempts, cap_attempts;
+    struct past_sign *signs;
+    size_t n_signs, cap_signs;
     size_t n_max, n_seen;
     uint64_t seed;
     unsigned minute_bits, request_bits;
@@ -67,6 +72,7 @@ void past_free(struct past *p)
     arena_fini(&p->arena);
     mem_free(p->requests);
     mem_free(p->attempts);
+    mem_free(p->signs);
     mem_free(p);
 }
 
@@ -279,6 +285,20 @@ void past_add(struct past *p, const struct request_record *rec)
     }
 }
 
+void past_add_sign(struct past *p, const char *provider, const char *model, int64_t wall_ms, enum outcome o)
+{
+    RM_ASSERT(!p->is_sealed);
+    uint16_t target = find_target(p, provider, model);
+    bool says_nothing = past_is_own_mistake(o) || past_is_given_up(o) || o == OUTCOME_NONE || o == OUTCOME_REPAIRED;
+    if (target == PAST_NO_TARGET || says_nothing || wall_ms <= 0 || wall_ms > WALL_MS_MAX || p->n_signs == SIGNS_MAX)
+        return;
+    if (p->n_signs == p->cap_signs) {
+        p->cap_signs = p->cap_signs ? 2 * p->cap_signs : 256;
+        p->signs = mem_realloc(p->signs, p->cap_signs * sizeof *p->signs);
+    }
+    p->signs[p->n_signs++] = (struct past_sign){(uint64_t)wall_ms, target, o == OUTCOME_OK};
+}
+
 /* ---- sealing ---- */
 
 static int by_time(const void *a, const void *b)
@@ -336,6 +356,36 @@ static void list_targets(struct past *p)
             qsort(p->targets[t].attempts, p->targets[t].n, sizeof p->targets[t].attempts[0], by_start);
 }
 
+static int by_target(const void *a, const void *b)
+{
+    const struct past_sign *x = a, *y = b;
+    if (x->target != y->target)
+        return x->target < y->target ? -1 : 1;
+    return x->at_us < y->at_us ? -1 : x->at_us > y->at_us;
+}
+
+/* From wall time to the past's clock, which what came before the first request is not on. */
+static void list_signs(struct past *p)
+{
+    size_t n = 0;
+    uint64_t first_ms = p->n_requests > 0 ? (uint64_t)p->requests[0].wall_ms : UINT64_MAX;
+    for (size_t i = 0; i < p->n_signs; i++) {
+        struct past_sign s = p->signs[i];
+        if (s.at_us < first_ms)
+            continue;
+        s.at_us = PAST_START_US + (s.at_us - first_ms) * 1000;
+        p->signs[n++] = s;
+    }
+    p->n_signs = n;
+    if (n > 0)
+        qsort(p->signs, n, sizeof *p->signs, by_target);
+    for (size_t i = n; i-- > 0;) {
+        struct target *t = &p->targets[p->signs[i].target];
+        t->signs = &p->signs[i];
+        t->n_signs++;
+    }
+}
+
 /* What is years older than the rest would only stretch the clock. */
 static void drop_ancient(struct past *p)
 {
@@ -366,6 +416,7 @@ void past_seal(struct past *p)
         }
     }
     list_targets(p);
+    list_signs(p);
 }
 
 /* ---- sealed ---- */
@@ -425,4 +476,11 @@ const struct past_attempt *const *past_of_target(const struct past *p, uint16_t 
     RM_ASSERT(p->is_sealed && target < p->n_targets);
     *n = p->targets[target].n;
     return p->targets[target].attempts;
+}
+
+const struct past_sign *past_signs(const struct past *p, uint16_t target, size_t *n)
+{
+    RM_ASSERT(p->is_sealed && target < p->n_targets);
+    *n = p->targets[target].n_signs;
+    return p->targets[target].signs;
 }

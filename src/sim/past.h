@@ -36,6 +36,13 @@ struct past_request {
     bool is_stream;
 };
 
+/* A keepalive: was its target well? */
+struct past_sign {
+    uint64_t at_us;
+    uint16_t target;
+    bool is_well;
+};
+
 /* The past's clock begins here: all times on it are later. */
 #define PAST_START_US UINT64_C(1000000)
 
@@ -45,6 +52,9 @@ struct past *past_new(size_t n_max, uint64_t seed);
 void past_free(struct past *p);
 /* Copies what is needed. Records without a start time are passed over. */
 void past_add(struct past *p, const struct request_record *rec);
+/* A keepalive that ended so; after the records. Passed over: at a target that no record names, and an outcome that says
+ * nothing of the target. */
+void past_add_sign(struct past *p, const char *provider, const char *model, int64_t wall_ms, enum outcome o);
 /* Sorts; nothing is added after it. */
 void past_seal(struct past *p);
 
@@ -63,6 +73,8 @@ uint16_t past_target(const struct past *p, const char *provider, const char *mod
 size_t past_n_targets(const struct past *p);
 /* Attempts that say something of the target (not of the request, or of our own stop), by rising start. */
 const struct past_attempt *const *past_of_target(const struct past *p, uint16_t target, size_t *n);
+/* Its keepalives, by rising time. */
+const struct past_sign *past_signs(const struct past *p, uint16_t target, size_t *n);
 
 /* ---- words about outcomes ---- */
 

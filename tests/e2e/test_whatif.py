@@ -8,7 +8,7 @@ import urllib.request
 
 import pytest
 
-from harness import BINARY, SLOW, Reply, events, good, provider_conf, stream
+from harness import BINARY, SLOW, Reply, events, good, provider_conf, stream, wait_for
 
 PRICES = {"m-a": {"input": "2", "output": "10"}, "m-b": {"input": "4", "output": "20"}}
 N = 15  # every third is not answered by A
@@ -230,6 +230,15 @@ def test_going_back_by_value_costs_what_it_would_have(world):
     assert truth["cost_nusd"] < 0.9 * w["recorded"]["cost_nusd"]  # B is cheaper, and warm
     assert w["what_if"]["answered"] == TALKS * TURNS and w["what_if"]["draws"]["drawn"] > 0
     near(w["what_if"]["cost_nusd"], truth["cost_nusd"], 0.03)
+
+
+def test_keepalives_are_told_apart(world):
+    g, (_, b) = world.chain(good("openai"), good("openai"), config={"prices": PRICES}, route={"keepalive_sec": 1})
+    g.row(g.chat())
+    wait_for(lambda: ask(g)["keepalives"] > 0, 20, "a keepalive on record")
+    w = ask(g)
+    assert w["keepalive_nusd"] > 0 and w["recorded"]["requests"] == 1 and w["recorded"]["cost_nusd"] == w["replayed"]["cost_nusd"]
+    assert " keepalives at its targets, for $" in run(g, "-c", g.path)[0]
 
 
 def test_rows_of_an_older_version_are_counted(quiet):

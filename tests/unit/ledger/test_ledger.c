@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "ledger/access_log.h"
+#include "ledger/keepalives.h"
 #include "ledger/schema.h"
 #include "ledger/summary.h"
 
@@ -393,6 +394,13 @@ static void unclean_end_is_marked(void **state)
     fixture_fini(&f);
 }
 
+static void keep_last(void *arg, const struct keepalive *k)
+{
+    assert_string_equal(k->provider, "openai");
+    assert_string_equal(k->model, "gpt-x");
+    *(struct keepalive *)arg = *k;
+}
+
 static void keepalives(void **state)
 {
     struct fixture f;
@@ -413,6 +421,13 @@ static void keepalives(void **state)
     assert_int_equal(s.n_requests, 1);
     assert_int_equal(s.n_keepalives, 1);
     assert_int_equal(s.keepalive_nusd, 1234567);
+    struct keepalive got = {0};
+    assert_int_equal(keepalives_read(r, 7, keep_last, &got), ERR_OK);
+    assert_int_equal(got.started_wall_ms, INT64_C(1796022000123));
+    assert_true(got.outcome == OUTCOME_OK && got.cost_nusd == 1234567);
+    got.cost_nusd = 5;
+    assert_int_equal(keepalives_read(r, 8, keep_last, &got), ERR_OK);
+    assert_int_equal(got.cost_nusd, 5); /* there is none from 8 on: a request's attempts are not keepalives */
     ledger_reader_close(r);
     arena_fini(&arena);
     buf_fini(&out);

@@ -310,6 +310,35 @@ static void test_going_back_by_hand(void **state)
     past_free(past);
 }
 
+/* Who stayed at beta never asked alpha again: that it is back, a keepalive alone can tell. */
+static void test_a_keepalive_tells_that_a_target_is_back(void **state)
+{
+    (void)state;
+    for (int n_told = 0; n_told < 2; n_told++) {
+        struct setup s;
+        struct turn turns[6];
+        set_up(&s, "anthropic");
+        list_outage(turns, 6, CACHE_ASKED);
+        for (size_t i = 0; i < 6; i++)
+            turns[i].tokens = i == 1 ? written : read_all;
+        turns[0] = (struct turn){.mark = CACHE_ASKED, .tokens = written};
+        turns[4].is_alpha_away = turns[5].is_alpha_away = false;
+        turns[4].by = turns[5].by = "beta";
+        struct past *past = past_new(100, 1);
+        for (size_t i = 0; i < 6; i++)
+            add(past, &marked, i, &turns[i]);
+        if (n_told > 0)
+            past_add_sign(past, "alpha", "m", WALL_MS + turns[4].at_ms - 10, OUTCOME_OK);
+        past_add_sign(past, "gamma", "m", WALL_MS + 5, OUTCOME_OK);                            /* nobody's */
+        past_add_sign(past, "alpha", "m", WALL_MS + turns[4].at_ms - 5, OUTCOME_CLIENT_ERROR); /* says nothing */
+        past_seal(past);
+        int64_t until_then = 69750000 + 46500000 + 2 * 12 * MILLI;
+        /* It wrote alpha's cache at the start, which is warm still: 15,000 x $0.3 + $0.0135. */
+        assert_int_equal(bill(past, &s, STANDBY_ALWAYS), until_then + (n_told > 0 ? 2 * 18 * MILLI : 2 * 12 * MILLI));
+        past_free(past);
+    }
+}
+
 /* ---- affinity ---- */
 
 /* Two equal targets that cache by themselves; turns went to the one and the other. A conversation that keeps to one
@@ -354,6 +383,7 @@ int main(void)
         cmocka_unit_test(test_needs_are_on_record),
         cmocka_unit_test(test_old_rows_stay_as_they_were),
         cmocka_unit_test(test_going_back_by_hand),
+        cmocka_unit_test(test_a_keepalive_tells_that_a_target_is_back),
         cmocka_unit_test(test_affinity_by_hand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
