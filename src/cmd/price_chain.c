@@ -139,6 +139,8 @@ static void measure(struct chain_report *r, const struct route_rates *m)
     if (n_billed > 0 && r->ask.call.output > 0) {
         uint32_t ppm = share_of(mean(output, n_billed), r->ask.call.output);
         r->ask.waste_ppm = ppm > PPM ? PPM : ppm;
+        for (size_t i = 0; i < r->ask.n; i++) /* the rules are in what was measured */
+            r->ask.links[i].cut = ABORT_INPUT_AND_GENERATED;
     }
 }
 
@@ -205,6 +207,8 @@ static int report(const struct chain_options *o, const struct config *c)
     r.ask.waste_ppm = o->waste_ppm;
     for (size_t i = 0; i < r.ask.n; i++) {
         r.ask.links[i].price = r.route->links[i].price;
+        if (!o->has_waste)
+            r.ask.links[i].cut = r.route->links[i].provider->aborts[ABORT_STREAM].rule;
         r.wait_us[i] = (int64_t)r.route->links[i].ttft_budget_ms * 1000;
     }
     int code = assume_failures(&r, o);

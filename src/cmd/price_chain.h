@@ -15,6 +15,7 @@ struct chain_options {
     uint32_t hang_ppm, waste_ppm, tight_ppm;
     int64_t prefix; /* tokens; 0 = no cache rows */
     struct usage call;
+    bool has_waste; /* waste_ppm was asked for: it counts whatever a provider's rule is */
     bool is_json;
 };
 

@@ -71,6 +71,15 @@ static void put_link(struct buf *b, const struct chain_report *r, size_t i)
     buf_putc(b, '\n');
 }
 
+/* Where a provider's rule is not that of the head. */
+static void put_rule(struct buf *b, const struct chain_report *r, size_t i)
+{
+    const struct link_conf *l = &r->route->links[i];
+    if (r->ask.links[i].cut != ABORT_INPUT_AND_GENERATED)
+        buf_printf(b, "%s/%s: an attempt that hangs is %s\n", l->provider->name, l->model,
+                   abort_words(l->provider->aborts[ABORT_STREAM]));
+}
+
 static void put_percent(struct buf *b, int64_t part, int64_t whole)
 {
     size_t from = b->n;
@@ -117,6 +126,8 @@ static void print_text(const struct chain_report *r, const struct chain_options 
                COL_NARROW, "of it hangs", COL_NARROW, "serves", COL_NARROW, "cost", COL_NARROW, "waste", "rates");
     for (size_t i = 0; i < r->ask.n; i++)
         put_link(&b, r, i);
+    for (size_t i = 0; i < r->ask.n; i++)
+        put_rule(&b, r, i);
     buf_puts(&b, "answered by none: ");
     show_fixed(&b, show_ratio(r->steady.unanswered, CHAIN_CALLS, 100, 6), 6, false);
     buf_printf(&b, " %%; a call waits %lld.%03lld ms for hung attempts, on average\n\n",
@@ -176,6 +187,7 @@ static void link_json(struct json_writer *w, const struct chain_report *r, size_
     jw_named_int(w, "fail_ppm", c->fail_ppm);
     jw_named_int(w, "hang_ppm", c->hang_ppm);
     jw_named_int(w, "wait_us", r->wait_us[i]);
+    jw_named_cstr(w, "cut", abort_rule_word(c->cut));
     money(w, "alone_nusd", chain_alone(c->price, &r->ask.call));
     jw_named_int(w, "reached", s->reached);
     jw_named_int(w, "served", s->served);

@@ -167,8 +167,8 @@ static void ask_with(const struct parts *p, uint32_t fail_ppm, uint32_t hang_ppm
 static void compute_parts(struct parts *p)
 {
     p->ask = (struct chain_ask){.n = 2, .call = {2000, 0, 0, 0, 500, 0}, .waste_ppm = WASTE_PPM};
-    p->ask.links[0] = (struct chain_link){p->sol, FAIL_PPM, PPM};
-    p->ask.links[1] = (struct chain_link){p->sonnet, 0, 0};
+    p->ask.links[0] = (struct chain_link){p->sol, FAIL_PPM, PPM, ABORT_INPUT_AND_GENERATED};
+    p->ask.links[1] = (struct chain_link){p->sonnet, 0, 0, ABORT_INPUT_AND_GENERATED};
     p->primary = chain_alone(p->sol, &p->ask.call);
     p->cut = chain_cut(p->sol, &p->ask.call, WASTE_PPM);
     chain_sequential(&p->ask, &p->steady);

@@ -46,9 +46,9 @@ static int64_t per_thousand(const struct sum *s)
     return s->is_unknown ? NUSD_UNKNOWN : divide(s->v, CHAIN_CALLS / CALLS_SHOWN);
 }
 
-/* A call as it is served, as it is cut, and with its input alone. */
+/* A call as it is served, as it is cut, and as it is cut before it generated anything. */
 struct three {
-    int64_t whole, cut, input;
+    int64_t whole, cut, early;
 };
 
 static struct usage with_output(const struct usage *call, uint32_t ppm)
@@ -59,11 +59,31 @@ static struct usage with_output(const struct usage *call, uint32_t ppm)
     return u;
 }
 
+/* Of an attempt that is cut when so much of its output is generated. */
+static int64_t price_cut(const struct chain_link *l, const struct usage *call, uint32_t generated_ppm)
+{
+    struct usage u = *call;
+    switch (l->cut) {
+    case ABORT_INPUT_AND_GENERATED:
+        u = with_output(call, generated_ppm);
+        return price_cost(l->price, &u);
+    case ABORT_INPUT:
+        u = with_output(call, 0);
+        return price_cost(l->price, &u);
+    case ABORT_RUNS_ON:
+        return price_cost(l->price, &u);
+    case ABORT_NOTHING:
+    case ABORT_N_RULES:
+        break;
+    }
+    return 0;
+}
+
 static struct three prices_of(const struct chain_ask *ask, size_t i)
 {
-    const struct price *p = ask->links[i].price;
-    struct usage cut = with_output(&ask->call, ask->waste_ppm), input = with_output(&ask->call, 0);
-    return (struct three){price_cost(p, &ask->call), price_cost(p, &cut), price_cost(p, &input)};
+    const struct chain_link *l = &ask->links[i];
+    return (struct three){price_cost(l->price, &ask->call), price_cut(l, &ask->call, ask->waste_ppm),
+                          price_cut(l, &ask->call, 0)};
 }
 
 static void split(const struct chain_link *l, int64_t reached, struct chain_step *s)
@@ -113,8 +133,8 @@ int64_t chain_hedged(const struct chain_ask *ask, bool cancels)
     if (ask->n > 1) {
         struct three second = prices_of(ask, 1);
         split(&ask->links[1], a.served, &beside); /* runs beside an answer */
-        add(&sum, beside.served, cancels ? second.input : second.whole);
-        add(&sum, beside.hung, cancels ? second.input : second.cut);
+        add(&sum, beside.served, cancels ? second.early : second.whole);
+        add(&sum, beside.hung, cancels ? second.early : second.cut);
         split(&ask->links[1], CHAIN_CALLS - a.served, &b); /* is the answer */
         add(&sum, b.served, second.whole);
         add(&sum, b.hung, second.cut);

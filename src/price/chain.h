@@ -7,6 +7,7 @@
 #ifndef RM_PRICE_CHAIN_H
 #define RM_PRICE_CHAIN_H
 
+#include "price/abort.h"
 #include "price/price.h"
 
 #include <stddef.h>
@@ -17,7 +18,8 @@ enum { CHAIN_LINKS_MAX = 64, PPM = 1000000 };
 struct chain_link {
     const struct price *price; /* NULL = unknown */
     uint32_t fail_ppm;         /* of its attempts that fail */
-    uint32_t hang_ppm; /* of those, that hang until they are cut and are billed; the others fail at once, free */
+    uint32_t hang_ppm;         /* of those, that hang until they are cut; the others fail at once, free */
+    enum abort_rule cut;       /* what is billed of one that is cut */
 };
 
 struct chain_ask {
@@ -45,7 +47,7 @@ struct chain_bill {
 /* One attempt at a time, in order; failures of different links are independent. */
 void chain_sequential(const struct chain_ask *ask, struct chain_bill *out);
 /* Both of the first two links at once, for every call (one link: the same as alone). `cancels`: when the first link
- * answers, the second is cancelled in time to be billed for its input alone; else both run to their end. When the first
+ * answers, the second is cancelled in time to have generated nothing; else both run to their end. When the first
  * link fails the second serves. Nano-dollars per 1,000 calls. */
 int64_t chain_hedged(const struct chain_ask *ask, bool cancels);
 /* 1,000 calls that one link serves. */

@@ -87,6 +87,20 @@ def test_own_chain_by_flags(place):
     assert "40.0000 %" in text and "assumed" in text
 
 
+def test_a_hung_attempt_costs_what_its_provider_bills(place):
+    """openai stops when it is cut: 17.50; the operator's own word goes before that; a share that is asked for before both."""
+    def hung(rule, *args):
+        (place / "ringmain.yaml").write_text(CONFIG.replace('openai.com/v1", api_key: "k"', f'openai.com/v1", api_key: "k", abort_billing: {rule}'))
+        asked = ["price", "--route", "flagship", "--failure-rate", "100%,0", *args]
+        r = json.loads(run(*asked, "--json", cwd=place)[0])
+        return r["links"][0]["cut"], r["links"][0]["waste_nusd"] / NUSD, run(*asked, cwd=place)[0]
+    for rule, usd in [("input_and_generated", 17.5), ("input", 10), ("runs_on", 25), ("nothing", 0)]:
+        assert hung(rule)[:2] == (rule, usd)
+    assert "openai/gpt-5.6-sol: an attempt that hangs is billed as if it ran on to its end (configured)" in hung("runs_on")[2]
+    word, usd, text = hung("runs_on", "--waste-output", "10%")
+    assert (word, usd) == ("input_and_generated", 11.5) and "an attempt that hangs is" not in text
+
+
 @pytest.mark.parametrize("args, code, says", [
     (["--route", "flagship", "--failure-rate", "2"], 2, "--failure-rate is '2'"),
     (["--route", "flagship", "--failure-rate", "1%,2%,3%"], 2, "no more shares than the route has links"),

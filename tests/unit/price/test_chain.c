@@ -13,7 +13,9 @@ static const struct price third = {
 /* 2,000 in and 500 out; every link fails one call in ten, half of them by hanging. */
 static struct chain_ask three_links(void)
 {
-    return (struct chain_ask){.links = {{&first, 100000, 500000}, {&second, 100000, 500000}, {&third, 100000, 500000}},
+    return (struct chain_ask){.links = {{&first, 100000, 500000, ABORT_INPUT_AND_GENERATED},
+                                        {&second, 100000, 500000, ABORT_INPUT_AND_GENERATED},
+                                        {&third, 100000, 500000, ABORT_INPUT_AND_GENERATED}},
                               .n = 3,
                               .call = {2000, 0, 0, 0, 500, 0},
                               .waste_ppm = 500000};
@@ -46,6 +48,28 @@ static void hedged_by_hand(void **state)
     assert_int_equal(chain_hedged(&ask, false), INT64_C(31800000000));
     ask.n = 1;
     assert_int_equal(chain_hedged(&ask, false), INT64_C(23375000000));
+}
+
+/* What is billed of the hung ones, 0.05 of 1,000 calls at the first link: 17.50, 10.00 (its input), 25.00 (all of it)
+ * or nothing. A hedge that loses early costs 4.00, 4.00, 9.00 or nothing. */
+static void as_the_provider_bills_it(void **state)
+{
+    static const int64_t hung[ABORT_N_RULES] = {875000000, 500000000, 1250000000, 0};
+    static const int64_t hedge[ABORT_N_RULES] = {3600000000, 3600000000, 8100000000, 0};
+    for (int rule = 0; rule < ABORT_N_RULES; rule++) {
+        struct chain_ask ask = three_links();
+        struct chain_bill b;
+        ask.links[0].cut = (enum abort_rule)rule;
+        chain_sequential(&ask, &b);
+        assert_int_equal(b.steps[0].waste_nusd, hung[rule]);
+        assert_int_equal(b.steps[0].cost_nusd, INT64_C(22500000000) + hung[rule]);
+        ask = (struct chain_ask){.links = {{.price = &first}, {.price = &second, .cut = (enum abort_rule)rule}},
+                                 .n = 2,
+                                 .call = {2000, 0, 0, 0, 500, 0},
+                                 .waste_ppm = 500000};
+        ask.links[0].fail_ppm = 100000; /* 0.9 of the hedges lose, 0.1 are the answer */
+        assert_int_equal(chain_hedged(&ask, true), INT64_C(22500000000) + hedge[rule] + 900000000);
+    }
 }
 
 static void alone_and_cut(void **state)
@@ -110,8 +134,11 @@ static void parts_add_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_hand),       cmocka_unit_test(hedged_by_hand),
-        cmocka_unit_test(alone_and_cut), cmocka_unit_test(unknown_where_it_is_needed),
+        cmocka_unit_test(by_hand),
+        cmocka_unit_test(hedged_by_hand),
+        cmocka_unit_test(as_the_provider_bills_it),
+        cmocka_unit_test(alone_and_cut),
+        cmocka_unit_test(unknown_where_it_is_needed),
         cmocka_unit_test(parts_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
