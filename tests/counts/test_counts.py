@@ -12,7 +12,7 @@ GATE = {
     "call_whole": 58_500,       # user instructions of the loop: measured 54,600
     "call_large": 96_000,       # 88,900
     "call_conversation": 295_000,  # 272,900
-    "call_others": 20_000,      # of the threads beside it: ledger 12,300 (9,300 of them SQLite's own for a row), access log 4,400
+    "call_others": 21_000,      # of the threads beside it: 18,400: ledger 14,000 (most of it SQLite's own for a row), access log 4,400
     "call_collected": 172_000,  # 159,900: of 50 events nearly all are known by their form
     "chunk": 2_400,             # 2,290
     "call_syscalls": 6.5,       # 6: two waits, two reads, two writes; busy loops share the waits
