@@ -336,6 +336,7 @@ static void set_failure(struct part *p, const struct past_attempt *a, uint8_t qu
 static void set_answer(struct part *p, const struct past_attempt *a)
 {
     p->usage = a->tokens_from == TOKENS_UNBILLED ? USAGE_NONE : a->tokens;
+    p->service = a->service;
     p->text_bytes =
         (uint32_t)(a->tokens.output > 0 && a->tokens.output < 100000000 ? a->tokens.output : 0) * BYTES_A_TOKEN;
 }
@@ -386,18 +387,20 @@ static void part_of(const struct past_attempt *a, uint8_t quirks, struct part *p
 
 struct own {
     int64_t prompt, output; /* tokens that were reported; 0 = none were */
+    const char *service;    /* its class of service; "" = the standard one */
     const struct past_attempt *mistake;
 };
 
 static struct own own_of(const struct past *p, const struct past_request *r)
 {
     const struct past_attempt *all = past_attempts(p, r);
-    struct own own = {0};
+    struct own own = {.service = ""};
     for (uint16_t i = 0; i < r->n_attempts; i++) {
         const struct past_attempt *a = &all[i];
         if (a->outcome == OUTCOME_OK && a->tokens_from == TOKENS_REPORTED) {
             own.prompt = usage_prompt(&a->tokens);
             own.output = a->tokens.output;
+            own.service = a->service;
         }
         if (past_is_own_mistake(a->outcome))
             own.mistake = a;
@@ -427,6 +430,7 @@ static void fit_prompt(struct usage *u, int64_t prompt)
 static void fit_length(struct part *p, const struct own *own)
 {
     struct usage *u = &p->usage;
+    p->service = own->service;
     if (u->output < 0 && u->input < 0)
         return;
     fit_prompt(u, own->prompt);

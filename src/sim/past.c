@@ -232,6 +232,7 @@ static void add_attempt(struct past *p, const struct attempt_record *a)
                                 .token_us = since(start_us, a->ttft_us),
                                 .end_us = since(start_us, a->total_us),
                                 .retry_after_ms = within(a->retry_after_ms, -1, DAY_MS),
+                                .service = name_of(p, a->service),
                                 .tokens = tokens_within(&a->tokens),
                                 .target = add_target(p, a->provider, a->model),
                                 .status = a->status,

@@ -14,6 +14,7 @@ struct past_attempt {
     uint64_t at_us; /* its start, on the past's clock */
     int64_t connect_us, head_us, token_us, end_us;
     int64_t retry_after_ms;
+    const char *service; /* class of service; "" = the standard one */
     struct usage tokens;
     uint32_t request; /* by time, from 0 */
     uint16_t target, status;

@@ -315,7 +315,8 @@ static void end_part(struct stage *s, struct guest *g, struct out *o)
     struct failure failure = o->part.failure;
     bool has_failed = o->part.has_failed;
     if (o->part.usage.input >= 0 || o->part.usage.output >= 0) {
-        feed_output(s, g, o, (struct event){.kind = EVENT_USAGE, .usage = o->part.usage});
+        feed_output(s, g, o,
+                    (struct event){.kind = EVENT_USAGE, .name = bytes_of(o->part.service), .usage = o->part.usage});
         if (g->life != life || o->n != n)
             return;
     }

@@ -21,6 +21,7 @@ struct part {
     bool has_failed;  /* at its end; else it ends well */
     struct failure failure;
     struct usage usage;  /* told at the end; USAGE_NONE = not at all */
+    const char *service; /* its class, told with it; NULL or "" = not at all */
     uint32_t text_bytes; /* of the whole answer, for estimates of what is cut */
 };
 

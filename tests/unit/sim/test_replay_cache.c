@@ -3,6 +3,8 @@
 
 #include "sim/replay.h"
 
+#include <stdio.h>
+
 enum { TARGETS = 2, TURNS_MAX = 16, PROMPT = 17000, HELD = 15000, OUTPUT = 500, S = 1000 };
 #define WALL_MS INT64_C(1790000000000)
 #define MILLI INT64_C(1000000) /* nano-dollars in a thousandth of a dollar */
@@ -60,6 +62,7 @@ struct turn {
     const char *by; /* NULL: alpha, beta where alpha was away */
     uint64_t talk;
     const char *routing;
+    const char *service; /* NULL = the standard one */
 };
 
 static struct attempt_record attempt(uint16_t n, const char *provider, enum outcome o, int64_t start_us)
@@ -94,6 +97,7 @@ static void add(struct past *past, const struct ledger *l, size_t i, const struc
     a[n] = attempt((uint16_t)(n + 1), by, OUTCOME_OK, n * 50000);
     a[n].cache_mark = t->mark;
     a[n].tokens = t->tokens;
+    snprintf(a[n].service, sizeof a[n].service, "%s", t->service != NULL ? t->service : "");
     struct prompt_record prompt = {.is_known = true,
                                    .talk_hash = t->talk != 0 ? t->talk : 7,
                                    .cache_bytes = l->cache_bytes,
@@ -339,6 +343,34 @@ static void test_a_keepalive_tells_that_a_target_is_back(void **state)
     }
 }
 
+/* ---- classes of service ---- */
+
+/* What was answered at half the price is priced so again, wherever it goes. */
+static void test_a_class_of_service_stays(void **state)
+{
+    (void)state;
+    struct ledger plain = {.prompt_bytes = 4 * PROMPT};
+    struct setup s;
+    struct turn turns[2] = {{.tokens = cold, .by = "alpha", .service = "flex"},
+                            {.at_ms = S, .tokens = cold, .by = "beta", .service = "flex"}};
+    set_up(&s, "openai");
+    struct price half = {
+        .input = 1000000, .output = 5000000, .cache_read = -1, .cache_write_5m = -1, .cache_write_1h = -1};
+    half.version = "known";
+    half.source = "";
+    struct arena arena = {0};
+    struct fare fares[TARGETS] = {{0}};
+    for (size_t i = 0; i < TARGETS; i++) {
+        fare_put(&fares[i], &arena, &(struct fare_span){"", INT64_MIN, INT64_MAX, 0, &s.prices[i]});
+        fare_put(&fares[i], &arena, &(struct fare_span){"flex", INT64_MIN, INT64_MAX, 0, &half});
+        s.links[i].fare = &fares[i];
+    }
+    struct past *past = past_of(&plain, turns, 2);
+    assert_int_equal(played(past, &s).cost_nusd, 2 * 19500000); /* 17,000 x $1 + 500 x $5 */
+    past_free(past);
+    arena_fini(&arena);
+}
+
 /* ---- affinity ---- */
 
 /* Two equal targets that cache by themselves; turns went to the one and the other. A conversation that keeps to one
@@ -384,6 +416,7 @@ int main(void)
         cmocka_unit_test(test_old_rows_stay_as_they_were),
         cmocka_unit_test(test_going_back_by_hand),
         cmocka_unit_test(test_a_keepalive_tells_that_a_target_is_back),
+        cmocka_unit_test(test_a_class_of_service_stays),
         cmocka_unit_test(test_affinity_by_hand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
