@@ -100,7 +100,7 @@ def test_the_address_in_use_is_a_clear_error(world):
 MEMBERS = {"id", "started", "key", "route", "dialect", "stream", "status", "outcome", "provider", "model", "served_link", "ttft_us", "total_us", "gateway_us",
            "prompt_bytes", "max_tokens", "effort", "prefix_hash", "cost_nusd", "waste_nusd", "adjusted", "trace_id", "attempts"}
 ATTEMPT = {"n", "kind", "link", "provider", "model", "outcome", "in_stream", "status", "start_us", "connect_us", "first_byte_us", "ttft_us", "total_us", "tokens",
-           "tokens_from", "price_version", "cost_nusd", "waste_nusd", "retry_after_ms", "provider_request_id", "decision"}
+           "tokens_from", "service", "service_from", "price_version", "price_certainty", "cost_nusd", "waste_nusd", "retry_after_ms", "provider_request_id", "decision"}
 
 
 def test_the_object_has_every_member(world):
