@@ -58,11 +58,11 @@ static const unsigned char *wide_end(const unsigned char *p, const unsigned char
     return p;
 }
 
-bool json_string_read(struct bytes from, struct json_string *out)
+/* p: what is not plain, and no closing quote. Apart, so that a plain string needs no room on the stack. */
+static __attribute__((noinline)) bool read_on(const unsigned char *start, const unsigned char *p,
+                                              const unsigned char *end, struct json_string *out)
 {
-    const unsigned char *start = (const unsigned char *)from.p, *end = start + from.n, *p = start;
-    out->has_escapes = false;
-    while ((p = json_plain_end(p, end)) < end && *p != '"') {
+    for (; p < end && *p != '"'; p = json_plain_end(p, end)) {
         if (*p == '\\') {
             size_t n;
             (void)escaped(p + 1, end, &n);
@@ -79,6 +79,15 @@ bool json_string_read(struct bytes from, struct json_string *out)
     }
     out->n = (size_t)(p - start);
     return p < end;
+}
+
+bool json_string_read(struct bytes from, struct json_string *out)
+{
+    const unsigned char *start = (const unsigned char *)from.p, *end = start + from.n;
+    const unsigned char *p = json_plain_end(start, end);
+    out->has_escapes = false;
+    out->n = (size_t)(p - start);
+    return p < end && (*p == '"' || read_on(start, p, end, out));
 }
 
 static size_t put_utf8(char *to, uint32_t c)

@@ -50,6 +50,11 @@ enum sse_result sse_next(struct sse *s, struct sse_event *ev);
 struct bytes sse_ahead(struct sse *s);
 /* The first n bytes of sse_ahead were a whole event, with its empty line: on to the next. */
 void sse_pass(struct sse *s, size_t n);
+/* No event is under way, and all that was fed is read: what is fed next begins one. */
+static inline bool sse_is_between(const struct sse *s)
+{
+    return s->in.n == 0 && s->rest.n == 0 && !s->after_cr && !s->is_first;
+}
 /* All that was fed is read: sse_next would say SSE_MORE. */
 static inline bool sse_is_used_up(const struct sse *s)
 {

@@ -73,20 +73,23 @@ void decoder_event(struct decoder *d, const struct sse_event *ev, struct decoded
         mould_clear(&d->mould);
 }
 
-size_t decoder_ahead(struct decoder *d, struct bytes ahead, struct decoded *out)
+/* Seldom: its text means something else than it says. */
+static __attribute__((noinline)) void unescape(struct decoder *d)
+{
+    struct event *e = &d->mould.event;
+    arena_fini(&d->scratch);
+    e->text = json_string_value(e->text, true, &d->scratch);
+    e->text_bytes = (uint32_t)e->text.n; /* shorter than MOULD_TEXT_MAX */
+}
+
+size_t decoder_ahead(struct decoder *d, struct bytes ahead, struct output *out)
 {
     struct mould *m = &d->mould;
-    struct mould_fit fit;
-    if (m->n_holes == 0 || !mould_match(m, ahead, &fit))
+    if (m->n_holes == 0 || !mould_match(m, ahead, out))
         return 0;
-    if (fit.has_escapes) {
-        arena_fini(&d->scratch);
-        fit.text = json_string_value(fit.text, true, &d->scratch);
-    }
-    m->event.text = fit.text;
-    m->event.text_bytes = (uint32_t)fit.text.n; /* shorter than MOULD_TEXT_MAX */
-    *out = (struct decoded){.v = &m->event, .n = 1, .strip_at = fit.strip_at, .strip_end = fit.strip_end};
-    return fit.n;
+    if (m->text_has_escapes)
+        unescape(d);
+    return out->raw.n;
 }
 
 void decoder_whole(struct decoder *d, struct bytes body, struct decoded *out)

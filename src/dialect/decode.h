@@ -9,7 +9,7 @@
 #include "base/fields.h"
 #include "codec/sse.h"
 #include "dialect/mould.h"
-#include "model/event.h"
+#include "model/output.h"
 
 struct dialect;
 
@@ -52,10 +52,9 @@ struct failure *decoder_failure(struct decoder *d);
 /* One SSE event. */
 void decoder_event(struct decoder *d, const struct sse_event *ev, struct decoded *out);
 /* The same where the next event is known by its bytes alone. ahead: fed bytes, an event begins there (sse_ahead).
- * Returns how many bytes it has, with its empty line; *out is then what decoder_event would have given, but that
- * strip_at and strip_end count from the event's first byte. 0 = it is to be read by decoder_event, *out says nothing.
- */
-size_t decoder_ahead(struct decoder *d, struct bytes ahead, struct decoded *out);
+ * Returns how many bytes it has, with its empty line; *out is then all that decoder_event would have told of it. 0 = it
+ * is to be read by decoder_event, *out says nothing. */
+size_t decoder_ahead(struct decoder *d, struct bytes ahead, struct output *out);
 /* A whole JSON answer (status 200). Leading blanks are allowed. A body with a non-null `error` gives EVENT_ERROR. Ends
  * with EVENT_DONE. SSE bytes labelled as JSON: the caller tells by the first bytes ("data:", "event:", ":") and feeds
  * an sse. */

@@ -103,38 +103,85 @@ void mould_make(struct mould *m, struct arena *keep, const struct sse_event *ev,
         mould_clear(m);
 }
 
-/* Steps over part i where it stands `at`; false: something else stands there. */
-static bool pass_part(const struct mould *m, size_t i, struct bytes ahead, size_t *at, struct mould_fit *out)
+/* Where part i ends that stands `at`; NULL: something else stands there. */
+static inline const char *pass_part(const struct mould *m, size_t i, const char *at, const char *end)
 {
-    size_t from = m->parts[i].at, n = m->parts[i].end - from;
-    if (ahead.n - *at < n || memcmp(ahead.p + *at, m->bytes.p + from, n) != 0)
-        return false;
-    if (i == m->strip_part) {
-        out->strip_at = *at + m->strip_at;
-        out->strip_end = *at + m->strip_end;
+    const struct mould_part *part = &m->parts[i];
+    size_t n = part->end - part->at;
+    return (size_t)(end - at) >= n && memcmp(at, m->bytes.p + part->at, n) == 0 ? at + n : NULL;
+}
+
+/* Where the text ends that begins `at`; NULL: no string, or nothing in it. */
+static inline const char *pass_text(struct mould *m, const char *at, const char *end)
+{
+    struct json_string hole;
+    if (!json_string_read(bytes_from(at, (size_t)(end - at)), &hole) || hole.n == 0 || hole.n >= MOULD_TEXT_MAX)
+        return NULL;
+    m->event.text = bytes_from(at, hole.n);
+    m->event.text_bytes = (uint32_t)hole.n;
+    m->text_has_escapes = hole.has_escapes;
+    return at + hole.n;
+}
+
+static const char *pass_padding(const char *at, const char *end)
+{
+    struct json_string hole;
+    return json_string_read(bytes_from(at, (size_t)(end - at)), &hole) ? at + hole.n : NULL;
+}
+
+static void set_output(struct mould *m, const char *from, const char *end, struct output *out)
+{
+    out->raw = bytes_from(from, (size_t)(end - from));
+    out->strip_at = out->strip_end = 0;
+    out->v = &m->event;
+    out->n = 1;
+    out->raw_is_stream = true;
+    out->is_dropped = false;
+}
+
+/* Where part strip_part stands is known by what came before it. */
+static void set_strip_place(const struct mould *m, const size_t *begins, struct output *out)
+{
+    out->strip_at = begins[m->strip_part] + m->strip_at;
+    out->strip_end = begins[m->strip_part] + m->strip_end;
+}
+
+static __attribute__((noinline)) bool match_padded(struct mould *m, struct bytes ahead, struct output *out)
+{
+    const char *at = ahead.p, *end = at + ahead.n;
+    size_t begins[MOULD_HOLES_MAX + 1] = {0};
+    for (size_t i = 0; i < m->n_holes; i++) {
+        if ((at = pass_part(m, i, at, end)) == NULL)
+            return false;
+        at = i == m->text_hole ? pass_text(m, at, end) : pass_padding(at, end);
+        if (at == NULL)
+            return false;
+        begins[i + 1] = (size_t)(at - ahead.p);
     }
-    *at += n;
+    if ((at = pass_part(m, m->n_holes, at, end)) == NULL)
+        return false;
+    set_output(m, ahead.p, at, out);
+    if (m->strip_part != SIZE_MAX)
+        set_strip_place(m, begins, out);
     return true;
 }
 
-bool mould_match(const struct mould *m, struct bytes ahead, struct mould_fit *out)
+/* The usual: one hole. Kept apart: inlined where it is called, it would cost its callers their registers. */
+static __attribute__((noinline)) bool match_plain(struct mould *m, struct bytes ahead, struct output *out)
 {
-    size_t at = 0;
-    out->strip_at = out->strip_end = 0;
-    for (size_t i = 0; i < m->n_holes; i++) {
-        struct json_string hole;
-        if (!pass_part(m, i, ahead, &at, out) || !json_string_read(bytes_from(ahead.p + at, ahead.n - at), &hole))
-            return false;
-        if (i == m->text_hole) {
-            out->text = bytes_from(ahead.p + at, hole.n);
-            out->has_escapes = hole.has_escapes;
-            if (hole.n == 0 || hole.n >= MOULD_TEXT_MAX)
-                return false;
-        }
-        at += hole.n;
-    }
-    if (!pass_part(m, m->n_holes, ahead, &at, out))
+    const char *end = ahead.p + ahead.n, *at = pass_part(m, 0, ahead.p, end);
+    if (at == NULL || (at = pass_text(m, at, end)) == NULL)
         return false;
-    out->n = at;
+    const char *tail = at;
+    if ((at = pass_part(m, 1, at, end)) == NULL)
+        return false;
+    set_output(m, ahead.p, at, out);
+    if (m->strip_part != SIZE_MAX)
+        set_strip_place(m, (size_t[]){0, (size_t)(tail - ahead.p)}, out);
     return true;
+}
+
+bool mould_match(struct mould *m, struct bytes ahead, struct output *out)
+{
+    return m->n_holes == 1 ? match_plain(m, ahead, out) : match_padded(m, ahead, out);
 }

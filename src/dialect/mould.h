@@ -12,13 +12,14 @@
 
 #include "base/arena.h"
 #include "codec/sse.h"
-#include "model/event.h"
+#include "model/output.h"
 
 enum { MOULD_HOLES_MAX = 2, MOULD_BYTES_MAX = 1024, MOULD_TEXT_MAX = 1 << 24 };
 
 struct mould {
-    struct event event; /* the caller sets its text */
-    size_t n_holes;     /* 0 = no form is known */
+    struct event event;
+    bool text_has_escapes; /* of the event that matched last */
+    size_t n_holes;        /* 0 = no form is known */
     size_t text_hole;
     size_t strip_part, strip_at, strip_end; /* what is to be cut out: of that part, from its beginning; equal = none */
     struct mould_part {
@@ -43,13 +44,9 @@ struct mould_source {
 void mould_make(struct mould *m, struct arena *keep, const struct sse_event *ev, const struct event *e,
                 const struct mould_source *from, size_t strip_at, size_t strip_end);
 void mould_clear(struct mould *m);
-struct mould_fit {
-    size_t n;                   /* bytes of the event, with its empty line */
-    struct bytes text;          /* as it stands there; not empty */
-    bool has_escapes;           /* json_string_value tells what it means */
-    size_t strip_at, strip_end; /* from the event's first byte; equal = none */
-};
-/* Does an event of this form begin `ahead`, with text in it? The mould must have one. */
-bool mould_match(const struct mould *m, struct bytes ahead, struct mould_fit *out);
+/* Does an event of this form begin `ahead`, with text in it? Then *out tells all of it, and the mould's event, which it
+ * shows, has its text as it stands there (not empty): where text_has_escapes, json_string_value tells what it means.
+ * Else *out says nothing. The mould must have a form. */
+bool mould_match(struct mould *m, struct bytes ahead, struct output *out);
 
 #endif

@@ -34,6 +34,7 @@ struct draft {
     enum mode mode;
     bool is_stream; /* the client's wish */
     bool is_committed, has_encoder;
+    bool is_plain;        /* RELAY, committed, and nobody asks what the client has */
     bool has_done;        /* the provider's terminal marker went by */
     bool ends_in_cr;      /* RELAY: the last event's line end may lack its LF */
     bool is_lf_owed;      /* RELAY: the last event was cut before its LF, which leads the next; ours stands already */
@@ -124,6 +125,11 @@ static void settle_mode(struct draft *d, bool raw_is_stream)
         begin_encoding(d);
 }
 
+static bool is_plain(const struct draft *d)
+{
+    return d->mode == MODE_RELAY && d->is_committed && d->o.shown == NULL;
+}
+
 /* Nothing but comment lines: a provider's keep-alive. */
 static bool is_comment(struct bytes raw)
 {
@@ -147,7 +153,7 @@ static bool ends_with_empty_line(struct bytes raw)
            bytes_ends_with(raw, BYTES("\r\n\r")) || bytes_ends_with(raw, BYTES("\r\n\n"));
 }
 
-static bool has_token(const struct draft_input *in)
+static bool has_token(const struct output *in)
 {
     for (size_t i = 0; i < in->n; i++)
         if (in->v[i].is_token)
@@ -155,7 +161,7 @@ static bool has_token(const struct draft_input *in)
     return false;
 }
 
-static bool has_kind(const struct draft_input *in, enum event_kind kind)
+static bool has_kind(const struct output *in, enum event_kind kind)
 {
     for (size_t i = 0; i < in->n; i++)
         if (in->v[i].kind == kind)
@@ -185,7 +191,7 @@ static void release_waiting(struct draft *d)
 }
 
 /* True when this event must wait, for the finish that it brings or for one before it. */
-static bool must_wait(struct draft *d, const struct draft_input *in)
+static bool must_wait(struct draft *d, const struct output *in)
 {
     if (has_kind(in, EVENT_DONE))
         return false;
@@ -204,7 +210,7 @@ static void give(struct draft *d, bool waits, struct bytes part)
         buf_put(&d->held, part);
 }
 
-static size_t relay_raw(struct draft *d, const struct draft_input *in)
+static size_t relay_raw(struct draft *d, const struct output *in)
 {
     size_t from = d->is_lf_owed && bytes_starts_with(in->raw, BYTES("\n"));
     struct bytes head = bytes_slice(in->raw, from, in->raw.n), tail = {0}, end = {0};
@@ -231,7 +237,7 @@ static size_t relay_raw(struct draft *d, const struct draft_input *in)
 
 /* What another draft would have to know. Messages' blocks are counted by their events' types, as they stand in the
  * JSON: a text that holds such a word has its quotes escaped. */
-static void note_begun(struct draft *d, const struct draft_input *in)
+static void note_begun(struct draft *d, const struct output *in)
 {
     for (size_t i = 0; i < in->n; i++) {
         const struct event *e = &in->v[i];
@@ -256,7 +262,7 @@ void draft_leave(const struct draft *d)
     shown_begun(d->o.shown, &begun);
 }
 
-static size_t keep_raw(struct draft *d, const struct draft_input *in)
+static size_t keep_raw(struct draft *d, const struct output *in)
 {
     struct bytes raw = in->raw;
     if (in->strip_end > in->strip_at) {
@@ -267,7 +273,7 @@ static size_t keep_raw(struct draft *d, const struct draft_input *in)
     return raw.n;
 }
 
-static size_t encode(struct draft *d, const struct draft_input *in)
+static size_t encode(struct draft *d, const struct output *in)
 {
     size_t before = d->held.n;
     for (size_t i = 0; i < in->n; i++)
@@ -276,7 +282,7 @@ static size_t encode(struct draft *d, const struct draft_input *in)
     return d->held.n - before;
 }
 
-static void collect(struct draft *d, const struct draft_input *in)
+static void collect(struct draft *d, const struct output *in)
 {
     struct collecting *c = d->collecting;
     struct sse_event ev;
@@ -295,13 +301,12 @@ static void collect(struct draft *d, const struct draft_input *in)
 }
 
 /* The event before with other text, in a stream that runs: nothing to think about. */
-static bool is_more(const struct draft *d, const struct draft_input *in)
+static bool is_more(const struct draft *d, const struct output *in)
 {
-    return d->mode == MODE_RELAY && in->n == 1 && in->v[0].is_more && d->is_committed && d->waiting.n == 0 &&
-           !d->is_lf_owed && !in->is_dropped && d->o.shown == NULL;
+    return d->is_plain && in->n == 1 && in->v->is_more && d->waiting.n == 0 && !d->is_lf_owed;
 }
 
-static size_t relay_more(struct draft *d, const struct draft_input *in)
+static size_t relay_more(struct draft *d, const struct output *in)
 {
     struct inbound *inbound = d->call->inbound;
     d->ends_in_cr = false;
@@ -314,19 +319,16 @@ static size_t relay_more(struct draft *d, const struct draft_input *in)
     return in->raw.n - (in->strip_end - in->strip_at);
 }
 
-bool draft_put(struct draft *d, const struct draft_input *in, uint32_t *n_bytes)
+static __attribute__((noinline)) bool put_any(struct draft *d, const struct output *in, uint32_t *n_bytes)
 {
     size_t n = 0;
-    if (is_more(d, in)) {
-        *n_bytes = (uint32_t)relay_more(d, in);
-        return true;
-    }
     if (d->mode == MODE_OPEN && in->raw_is_stream && in->n == 0 && is_comment(in->raw)) {
         *n_bytes = 0;
         return true;
     }
     if (d->mode == MODE_OPEN)
         settle_mode(d, in->raw_is_stream);
+    d->is_plain = is_plain(d);
     for (size_t i = 0; i < in->n; i++) {
         const struct event *e = &in->v[i];
         d->has_done = d->has_done || e->kind == EVENT_DONE;
@@ -347,6 +349,26 @@ bool draft_put(struct draft *d, const struct draft_input *in, uint32_t *n_bytes)
         return d->n_collected <= d->o.body_bytes;
     /* a token opens the gate, so what came with it is not held for long */
     return d->is_committed || d->held.n <= d->o.gate_bytes || has_token(in);
+}
+
+bool draft_put(struct draft *d, const struct output *in, uint32_t *n_bytes)
+{
+    if (!is_more(d, in))
+        return put_any(d, in, n_bytes);
+    *n_bytes = (uint32_t)relay_more(d, in);
+    return true;
+}
+
+bool draft_pass(struct draft *d, const struct output *in, bool *is_put)
+{
+    *is_put = is_more(d, in) && d->held.n == 0;
+    if (!*is_put)
+        return false;
+    d->ends_in_cr = false;
+    bool is_cut = in->strip_end != in->strip_at;
+    struct bytes head = is_cut ? bytes_slice(in->raw, 0, in->strip_at) : in->raw;
+    struct bytes tail = is_cut ? bytes_slice(in->raw, in->strip_end, in->raw.n) : (struct bytes){0};
+    return inbound_send(d->call->inbound, head, tail);
 }
 
 void draft_set_fields(struct draft *d, const struct fields *f)
@@ -370,6 +392,7 @@ void draft_commit(struct draft *d, const struct request_record *rec)
 {
     RM_ASSERT(!d->is_committed);
     d->is_committed = true;
+    d->is_plain = is_plain(d);
     if (!d->is_stream)
         return;
     if (!d->call->head_sent) {
@@ -385,7 +408,8 @@ static void forget_lent(struct draft *d)
 {
     RM_ASSERT(d->n_lent == d->held.n);
     d->n_lent = 0;
-    buf_fini(&d->held);
+    if (d->held.cap > 0)
+        buf_fini(&d->held);
 }
 
 void draft_flush(struct draft *d)

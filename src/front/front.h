@@ -11,6 +11,7 @@
 #include "dialect/encode.h"
 #include "http/server.h"
 #include "model/call.h"
+#include "model/output.h"
 #include "model/record.h"
 
 struct front;
@@ -78,14 +79,10 @@ void draft_free(struct draft *d);
 /* One exchange output (raw bytes and model events). Returns how many bytes it made for the client. After draft_commit
  * they go out with the next draft_flush; before, they are held. False when the gate would hold more than gate_bytes
  * (streaming clients), or the answer grows over body_bytes (the others). */
-struct draft_input {
-    struct bytes raw;
-    bool raw_is_stream, is_dropped;
-    size_t strip_at, strip_end;
-    const struct event *v;
-    size_t n;
-};
-bool draft_put(struct draft *d, const struct draft_input *in, uint32_t *n_bytes);
+bool draft_put(struct draft *d, const struct output *in, uint32_t *n_bytes);
+/* The usual event in one step: put and flushed, all of it out. False: it was put, a flush is due; or, with *is_put
+ * false, nothing was done, and it is to be put. */
+bool draft_pass(struct draft *d, const struct output *in, bool *is_put);
 /* Provider's response fields that may go down are taken from here at commit. */
 void draft_set_fields(struct draft *d, const struct fields *f);
 /* The gate opens: the head goes out (unless sent) with the record's trail, then what is held. For a whole

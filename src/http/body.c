@@ -5,36 +5,21 @@
 
 #include "base/check.h"
 
-enum body_state {
-    CHUNK_SIZE,    /* digits */
-    CHUNK_EXT,     /* after ';' */
-    CHUNK_SIZE_LF, /* CR was seen */
-    CHUNK_DATA,
-    CHUNK_DATA_CR,
-    CHUNK_DATA_LF,
-    TRAILER_START, /* at the beginning of a trailer line */
-    TRAILER_LINE,
-    TRAILER_LF,
-    LAST_LF,
-    BODY_WHOLE,
-    BODY_BROKEN
-};
-enum { LINE_BYTES_MAX = 8192, SIZE_DIGITS_MAX = 16 };
+enum { LINE_BYTES_MAX = 8192, SIZE_DIGITS_MAX = 16, WHOLE_DIGITS_MAX = 7 };
 
 void body_init(struct body_reader *b, enum framing framing, uint64_t content_length)
 {
     *b = (struct body_reader){.framing = framing, .left = framing == FRAMING_LENGTH ? content_length : 0};
 }
 
+/* -1 = none. */
 static int hex_digit(unsigned char c)
 {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
+    static const int8_t over[256] = {
+        ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
+        ['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
+        ['A'] = 11, ['B'] = 12, ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16};
+    return over[c] - 1;
 }
 
 static void add_digit(struct body_reader *b, int digit)
@@ -42,7 +27,7 @@ static void add_digit(struct body_reader *b, int digit)
     bool is_over = b->digits == SIZE_DIGITS_MAX || (b->size >> 60) != 0;
     b->digits++;
     b->size = b->size << 4 | (uint64_t)digit;
-    b->state = is_over ? BODY_BROKEN : CHUNK_SIZE;
+    b->state = is_over ? BODY_BROKEN : BODY_SIZE;
 }
 
 static void read_size(struct body_reader *b, unsigned char c)
@@ -53,15 +38,15 @@ static void read_size(struct body_reader *b, unsigned char c)
     else if (b->digits == 0)
         b->state = BODY_BROKEN;
     else if (c == ';')
-        b->state = CHUNK_EXT;
+        b->state = BODY_EXT;
     else
-        b->state = c == '\r' ? CHUNK_SIZE_LF : BODY_BROKEN;
+        b->state = c == '\r' ? BODY_SIZE_LF : BODY_BROKEN;
 }
 
 static void begin_chunk(struct body_reader *b, unsigned char c)
 {
     b->left = b->size;
-    b->state = c != '\n' ? BODY_BROKEN : b->size == 0 ? TRAILER_START : CHUNK_DATA;
+    b->state = c != '\n' ? BODY_BROKEN : b->size == 0 ? BODY_TRAILER : BODY_IN_CHUNK;
     b->size = 0;
     b->digits = 0;
     b->line_bytes = 0;
@@ -79,50 +64,68 @@ static void read_line(struct body_reader *b, unsigned char c, enum body_state af
 
 static void read_trailer_start(struct body_reader *b, unsigned char c)
 {
-    b->state = TRAILER_LINE;
+    b->state = BODY_TRAILER_LINE;
     if (c == ' ' || c == '\t' || c == ':')
         b->state = BODY_BROKEN;
     else
-        read_line(b, c, LAST_LF);
+        read_line(b, c, BODY_LAST_LF);
 }
 
 /* One byte of chunk framing. */
 static void step(struct body_reader *b, unsigned char c)
 {
     switch ((enum body_state)b->state) {
-    case CHUNK_SIZE:
+    case BODY_SIZE:
         read_size(b, c);
         return;
-    case CHUNK_EXT:
-        read_line(b, c, CHUNK_SIZE_LF);
+    case BODY_EXT:
+        read_line(b, c, BODY_SIZE_LF);
         return;
-    case CHUNK_SIZE_LF:
+    case BODY_SIZE_LF:
         begin_chunk(b, c);
         return;
-    case CHUNK_DATA_CR:
-        b->state = c == '\r' ? CHUNK_DATA_LF : BODY_BROKEN;
+    case BODY_CHUNK_CR:
+        b->state = c == '\r' ? BODY_CHUNK_LF : BODY_BROKEN;
         return;
-    case CHUNK_DATA_LF:
-        b->state = c == '\n' ? CHUNK_SIZE : BODY_BROKEN;
+    case BODY_CHUNK_LF:
+        b->state = c == '\n' ? BODY_SIZE : BODY_BROKEN;
         return;
-    case TRAILER_START:
+    case BODY_TRAILER:
         read_trailer_start(b, c);
         return;
-    case TRAILER_LINE:
-        read_line(b, c, TRAILER_LF);
+    case BODY_TRAILER_LINE:
+        read_line(b, c, BODY_TRAILER_LF);
         return;
-    case TRAILER_LF:
-        b->state = c == '\n' ? TRAILER_START : BODY_BROKEN;
+    case BODY_TRAILER_LF:
+        b->state = c == '\n' ? BODY_TRAILER : BODY_BROKEN;
         return;
-    case LAST_LF:
+    case BODY_LAST_LF:
         b->state = c == '\n' ? BODY_WHOLE : BODY_BROKEN;
         return;
-    case CHUNK_DATA:
+    case BODY_IN_CHUNK:
     case BODY_WHOLE:
     case BODY_BROKEN:
         break;
     }
     RM_UNREACHABLE();
+}
+
+bool body_whole_chunk(const struct body_reader *b, struct bytes *in, struct bytes *out)
+{
+    const char *p = in->p;
+    size_t n = in->n, at = 0, size = 0, most = n < WHOLE_DIGITS_MAX ? n : WHOLE_DIGITS_MAX;
+    if (b->framing != FRAMING_CHUNKED || b->state != BODY_SIZE || b->digits != 0)
+        return false;
+    for (int digit; at < most && (digit = hex_digit((unsigned char)p[at])) >= 0; at++)
+        size = size << 4 | (size_t)digit;
+    if (size == 0 || n - at < size + 4 || p[at] != '\r' || p[at + 1] != '\n')
+        return false;
+    const char *end = p + at + 2 + size;
+    if (end[0] != '\r' || end[1] != '\n')
+        return false;
+    *out = (struct bytes){p + at + 2, size};
+    *in = (struct bytes){end + 2, n - at - size - 4};
+    return true;
 }
 
 static struct bytes take(struct bytes *in, size_t n)
@@ -144,7 +147,7 @@ static void pass_head(struct body_reader *b, struct bytes *in)
         return;
     (void)take(in, at + 2);
     b->left = size;
-    b->state = CHUNK_DATA;
+    b->state = BODY_IN_CHUNK;
     b->line_bytes = 0;
 }
 
@@ -154,20 +157,20 @@ static struct bytes take_data(struct body_reader *b, struct bytes *in)
     b->left -= out.n;
     if (b->left > 0)
         return out;
-    b->state = CHUNK_DATA_CR;
+    b->state = BODY_CHUNK_CR;
     if (in->n >= 2 && in->p[0] == '\r' && in->p[1] == '\n') { /* the rule */
         (void)take(in, 2);
-        b->state = CHUNK_SIZE;
+        b->state = BODY_SIZE;
     }
     return out;
 }
 
 static enum body_result next_chunked(struct body_reader *b, struct bytes *in, struct bytes *out)
 {
-    if (b->state == CHUNK_SIZE && b->digits == 0)
+    if (b->state == BODY_SIZE && b->digits == 0)
         pass_head(b, in);
-    while (in->n > 0 && b->state != BODY_WHOLE && b->state != BODY_BROKEN) {
-        if (b->state == CHUNK_DATA) {
+    while (in->n > 0 && b->state < BODY_WHOLE) {
+        if (b->state == BODY_IN_CHUNK) {
             *out = take_data(b, in);
             return BODY_DATA;
         }
@@ -190,8 +193,6 @@ static enum body_result next_of_length(struct body_reader *b, struct bytes *in, 
 enum body_result body_next(struct body_reader *b, struct bytes *in, struct bytes *out)
 {
     *out = (struct bytes){0};
-    if (in->n == 0 && b->framing == FRAMING_CHUNKED && b->state < BODY_WHOLE)
-        return BODY_MORE; /* asked most often of all */
     switch (b->framing) {
     case FRAMING_NONE:
         return BODY_END;

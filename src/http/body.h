@@ -5,6 +5,20 @@
 #include "base/bytes.h"
 #include "http/head.h"
 
+enum body_state {               /* of chunked coding */
+                  BODY_SIZE,    /* digits */
+                  BODY_EXT,     /* after ';' */
+                  BODY_SIZE_LF, /* CR was seen */
+                  BODY_IN_CHUNK,
+                  BODY_CHUNK_CR,
+                  BODY_CHUNK_LF,
+                  BODY_TRAILER, /* at the beginning of a trailer line */
+                  BODY_TRAILER_LINE,
+                  BODY_TRAILER_LF,
+                  BODY_LAST_LF,
+                  BODY_WHOLE,
+                  BODY_BROKEN
+};
 struct body_reader {
     enum framing framing;
     uint64_t left; /* of the length, or of the running chunk */
@@ -23,6 +37,14 @@ enum body_result {
 
 void body_init(struct body_reader *b, enum framing framing, uint64_t content_length);
 enum body_result body_next(struct body_reader *b, struct bytes *in, struct bytes *out);
+/* The usual, in one step: a chunk begins here and lies whole in *in, with all that frames it. False: nothing was done,
+ * ask body_next. */
+bool body_whole_chunk(const struct body_reader *b, struct bytes *in, struct bytes *out);
+/* body_next would say BODY_MORE: asked for most often of all, and answered for the coding that is met most. */
+static inline bool body_is_dry(const struct body_reader *b, struct bytes in)
+{
+    return in.n == 0 && b->framing == FRAMING_CHUNKED && b->state < BODY_WHOLE;
+}
 /* The peer has closed: is the message whole? (FRAMING_UNTIL_CLOSE: yes; else only after BODY_END.) */
 bool body_is_whole_at_close(const struct body_reader *b);
 /* Chunk header "1a2b\r\n" for n > 0 bytes; returns its length. out takes 20. */

@@ -66,10 +66,12 @@ struct client_conn {
     unsigned n_reads;
     bool is_readable; /* reading may give something */
     bool is_paused;
-    bool has_lent;  /* payload views were given since the last read */
-    bool any_byte;  /* of a response */
-    bool has_extra; /* bytes came after the end of the response */
+    bool has_lent;            /* payload views were given since the last read */
+    bool is_telling, is_done; /* on_ready runs; its owner has all there is, and is done with it as it returns */
+    bool any_byte;            /* of a response */
+    bool has_extra;           /* bytes came after the end of the response */
     bool has_eof;
+    enum io end; /* how reading ended; IO_OK = it has not */
 };
 
 /* ---- writing ---- */
@@ -142,10 +144,24 @@ static bool is_idle(const struct client_conn *c)
     return c->response.state == RESPONSE_IDLE;
 }
 
+static void give_buffer(struct client_conn *c)
+{
+    readbuf_put(c->reads, c->read);
+    c->read = NULL;
+    c->in = (struct bytes){0};
+}
+
 static void notify(struct client_conn *c)
 {
-    if (c->fn != NULL)
-        c->fn(c, c->arg);
+    if (c->fn == NULL)
+        return;
+    c->is_telling = true;
+    c->fn(c, c->arg);
+    c->is_telling = false;
+    if (!c->is_done)
+        return;
+    c->is_done = c->has_lent = false;
+    give_buffer(c);
 }
 
 static void on_stream(struct stream *s, unsigned ready, void *arg)
@@ -176,13 +192,6 @@ static void on_task(struct task *t)
 
 /* ---- reading ---- */
 
-static void give_buffer(struct client_conn *c)
-{
-    readbuf_put(c->reads, c->read);
-    c->read = NULL;
-    c->in = (struct bytes){0};
-}
-
 static void on_next_turn(struct timer *t)
 {
     struct client_conn *c = RM_CONTAINER(t, struct client_conn, next_turn);
@@ -210,18 +219,20 @@ static enum io fill(struct client_conn *c)
         return IO_OK;
     if (!c->is_readable || has_had_its_turn(c)) {
         give_buffer(c);
-        return IO_AGAIN;
+        return c->end == IO_OK ? IO_AGAIN : c->end;
     }
     if (c->read == NULL)
         c->read = readbuf_take(c->reads);
     enum io r = stream_read(c->stream, c->read, READBUF_BYTES, &n);
     if (r != IO_OK) {
         c->is_readable = false;
+        c->end = r == IO_AGAIN ? IO_OK : r;
         give_buffer(c);
         return r;
     }
     c->in = (struct bytes){c->read, n};
     c->is_readable = n == READBUF_BYTES;
+    c->is_done = false;
     c->any_byte = true;
     return IO_OK;
 }
@@ -316,11 +327,10 @@ static void next_head(struct client_conn *c, struct client_event *ev)
 static void next_body(struct client_conn *c, struct client_event *ev)
 {
     for (;;) {
-        struct bytes out;
-        enum body_result r = body_next(&c->reader, &c->in, &out);
+        enum body_result r = body_is_dry(&c->reader, c->in) ? BODY_MORE : body_next(&c->reader, &c->in, &ev->body);
         if (r == BODY_DATA) {
             c->has_lent = true;
-            *ev = (struct client_event){.kind = CLIENT_BODY, .body = out};
+            ev->kind = CLIENT_BODY;
             return;
         }
         if (r == BODY_BAD) {
@@ -411,9 +421,28 @@ void client_conn_next(struct client_conn *c, struct client_event *ev)
         next_body(c, ev);
 }
 
+bool client_conn_payload(struct client_conn *c, struct bytes *out)
+{
+    if (c->response.state != RESPONSE_BODY || c->request.state != REQUEST_TOLD || c->is_paused)
+        return false;
+    if (c->in.n == 0 && (c->has_lent || fill(c) != IO_OK))
+        return false;
+    if (!body_whole_chunk(&c->reader, &c->in, out))
+        return false;
+    c->has_lent = true;
+    return true;
+}
+
 bool client_conn_is_used_up(const struct client_conn *c)
 {
     return c->in.n == 0;
+}
+
+bool client_conn_rests(struct client_conn *c)
+{
+    c->is_done = c->is_telling && c->in.n == 0 && !c->is_readable && c->request.state == REQUEST_TOLD &&
+                 c->response.state == RESPONSE_BODY;
+    return c->is_done;
 }
 
 void client_conn_pause(struct client_conn *c)

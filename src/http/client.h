@@ -38,11 +38,16 @@ void client_conn_share_reads(struct client_conn *c, struct readbufs *r);
 void client_conn_send(struct client_conn *c, struct bytes head, const struct bytes *body, size_t n_body,
                       client_ready_fn *fn, void *arg);
 void client_conn_next(struct client_conn *c, struct client_event *ev);
+/* The usual, in one step: CLIENT_BODY is next, and this is its payload. False: ask client_conn_next. */
+bool client_conn_payload(struct client_conn *c, struct bytes *out);
 /* After CLIENT_HEAD: what the head's fields and texts lie in moves to the caller, who lets it go when he likes. Both
  * must be empty. */
 void client_conn_give_head(struct client_conn *c, struct buf *bytes, struct arena *arena);
 /* All that was read was given. */
 bool client_conn_is_used_up(const struct client_conn *c);
+/* For an owner that is called by on_ready and has been given everything: true = there is nothing more before the next
+ * on_ready, so it need not ask. Payload views then end as it returns. */
+bool client_conn_rests(struct client_conn *c);
 /* Stop and go on reading (backpressure). */
 void client_conn_pause(struct client_conn *c);
 void client_conn_resume(struct client_conn *c);

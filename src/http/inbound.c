@@ -202,6 +202,35 @@ void inbound_flush(struct inbound *in)
     flush(c, false);
 }
 
+/* (Where the socket is full, something waits; and where it is broken, it takes nothing.) */
+static bool is_free(const struct server_conn *c)
+{
+    return c->sm.state == CONN_ANSWERING && c->n_parts == 0 && c->out.n == 0 && c->deadline_us == 0 && c->is_chunked &&
+           !c->is_bodyless;
+}
+
+bool inbound_send(struct inbound *in, struct bytes a, struct bytes b)
+{
+    struct server_conn *c = conn_of(in);
+    char size[BODY_CHUNK_HEAD_BYTES];
+    size_t n_head, took = 0;
+    if (!is_free(c) || a.n == 0) {
+        inbound_put(in, a);
+        inbound_put(in, b);
+        return false;
+    }
+    n_head = body_chunk_head(size, a.n + b.n);
+    struct iovec v[5] = {{0}, vector(bytes_from(size, n_head)), vector(a), vector(b), vector(BYTES("\r\n"))};
+    enum io r = stream_write(c->stream, v + 1, 4, &took);
+    if (r == IO_OK && took == n_head + a.n + b.n + 2)
+        return true;
+    int at = 1;
+    c->is_blocked = r == IO_AGAIN;
+    advance(v, &at, 5, took);
+    conn_push(c, v + at - 1, 5 - at + 1);
+    return false;
+}
+
 void inbound_end(struct inbound *in)
 {
     struct server_conn *c = conn_of(in);

@@ -12,11 +12,15 @@
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { EVENTS_MAX = 256 };
 #define WAIT_MAX_US (UINT64_C(3600) * 1000000)
+/* A timer that is further away is waited for by the turn's own clock, half of this short and in whole milliseconds;
+ * then the clock is read. */
+#define FAR_US UINT64_C(200000)
 
 struct loop {
     struct turn turn; /* first: turn.c relies on it */
@@ -130,6 +134,8 @@ void watch_del(struct loop *l, struct watch *w)
 static unsigned ready_bits(uint32_t events)
 {
     unsigned ready = 0;
+    if ((events & ~(uint32_t)(EPOLLIN | EPOLLOUT)) == 0) /* the rule */
+        return (events & EPOLLIN ? LOOP_READ : 0) | (events & EPOLLOUT ? LOOP_WRITE : 0);
     if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
         ready |= LOOP_READ;
     if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
@@ -141,32 +147,32 @@ static unsigned ready_bits(uint32_t events)
 
 static void call_ready(struct loop *l)
 {
-    while (l->next_event < l->n_events) {
-        const struct epoll_event *ev = &l->events[l->next_event++];
+    for (int i; (i = l->next_event) < l->n_events;) {
+        const struct epoll_event *ev = &l->events[i];
         struct watch *w = ev->data.ptr;
-        if (w != NULL)
-            w->fn(w, ready_bits(ev->events));
+        l->next_event = i + 1;
+        if (w == NULL)
+            continue;
+        l->turn.began_us = l->turn.ended_us;
+        l->turn.ended_us = 0;
+        w->fn(w, ready_bits(ev->events));
     }
     l->n_events = l->next_event = 0;
+    l->turn.began_us = 0;
 }
 
-/* How long epoll may wait. */
-static uint64_t wait_us(struct loop *l, uint64_t max_wait_us)
+/* As epoll_wait, which is a point where a thread can be cancelled: in a process with threads that takes two locked
+ * instructions, for a cancel that nobody here sends. */
+static int wait_ms(struct loop *l, int ms)
 {
-    uint64_t most_us = max_wait_us < WAIT_MAX_US ? max_wait_us : WAIT_MAX_US;
-    uint64_t next_us = timers_next_us(&l->turn.timers);
-    if (most_us == 0 || turn_is_pressing(&l->turn))
-        return 0;
-    if (next_us == UINT64_MAX)
-        return most_us;
-    uint64_t clock_us = loop_clock_us();
-    /* The next turn's clock is one more than this one's at least, hence + 1. */
-    if (next_us <= clock_us + 1)
-        return 0;
-    return next_us - clock_us < most_us ? next_us - clock_us : most_us;
+#ifdef SYS_epoll_wait
+    return (int)syscall(SYS_epoll_wait, l->epoll_fd, l->events, EVENTS_MAX, ms);
+#else
+    return (int)syscall(SYS_epoll_pwait, l->epoll_fd, l->events, EVENTS_MAX, ms, NULL, (size_t)0);
+#endif
 }
 
-static int wait_for_events(struct loop *l, uint64_t us)
+static int wait_us(struct loop *l, uint64_t us)
 {
     if (!l->is_coarse) {
         struct timespec ts = {.tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000) * 1000};
@@ -175,20 +181,42 @@ static int wait_for_events(struct loop *l, uint64_t us)
             return n;
         l->is_coarse = true;
     }
-    return epoll_wait(l->epoll_fd, l->events, EVENTS_MAX, (int)((us + 999) / 1000));
+    return wait_ms(l, (int)((us + 999) / 1000));
+}
+
+/* Until the next timer, exactly. */
+static __attribute__((noinline)) int wait_near(struct loop *l, uint64_t next_us, uint64_t most_us)
+{
+    uint64_t clock_us = loop_clock_us();
+    /* The next turn's clock is one more than this one's at least, hence + 1. */
+    if (most_us == 0 || turn_is_pressing(&l->turn) || next_us <= clock_us + 1)
+        return wait_ms(l, 0);
+    return wait_us(l, next_us - clock_us < most_us ? next_us - clock_us : most_us);
+}
+
+static int wait_for_events(struct loop *l, uint64_t max_wait_us)
+{
+    uint64_t next_us = timers_next_us(&l->turn.timers), soon_us = l->turn.now_us + FAR_US;
+    if (max_wait_us < WAIT_MAX_US || next_us <= soon_us || turn_is_pressing(&l->turn))
+        return wait_near(l, next_us, max_wait_us < WAIT_MAX_US ? max_wait_us : WAIT_MAX_US);
+    uint64_t far_us = next_us - soon_us + FAR_US / 2;
+    return wait_ms(l, (int)((far_us < WAIT_MAX_US ? far_us : WAIT_MAX_US) >> 10)); /* rather too short */
 }
 
 void loop_turn(struct loop *l, uint64_t max_wait_us)
 {
     RM_ASSERT(l->n_events == 0); /* turns do not nest */
-    int n = wait_for_events(l, wait_us(l, max_wait_us));
+    int n = wait_for_events(l, max_wait_us);
     RM_ASSERT(n >= 0 || errno == EINTR);
     l->n_events = n > 0 ? n : 0;
     uint64_t clock_us = loop_clock_us();
     l->turn.now_us = clock_us > l->turn.now_us ? clock_us : l->turn.now_us + 1;
-    turn_fire(&l->turn);
+    l->turn.ended_us = l->turn.now_us;
+    if (timers_next_us(&l->turn.timers) <= l->turn.now_us)
+        turn_fire(&l->turn);
     call_ready(l);
-    turn_finish(&l->turn);
+    if (turn_is_pressing(&l->turn))
+        turn_finish(&l->turn);
 }
 
 void loop_run(struct loop *l)

@@ -65,6 +65,10 @@ uint64_t loop_now_us(const struct loop *l);
 int64_t loop_wall_ms(const struct loop *l);
 /* Monotonic microseconds read now (for "time spent in our own process"). */
 uint64_t loop_clock_us(void);
+/* For the same, with fewer readings: when the running handler began, as near as the loop knows without reading; then,
+ * once, when it ended (read now). Only from a handler. */
+uint64_t loop_began_us(struct loop *l);
+uint64_t loop_ended_us(struct loop *l);
 
 /* Arms or re-arms. A time that has passed fires in the next turn. O(log n). */
 void timer_arm(struct loop *l, struct timer *t, uint64_t at_us);

@@ -30,6 +30,7 @@ void turn_fire(struct turn *t)
     struct timer *due;
     t->fires_timers = true;
     while ((due = timers_take_due(&t->timers, t->now_us)) != NULL) {
+        t->ended_us = 0;
         due->at_us = 0;
         due->fn(due);
     }
@@ -82,11 +83,6 @@ void turn_finish(struct turn *t)
     } while (turn_is_pressing(t));
 }
 
-bool turn_is_pressing(struct turn *t)
-{
-    return !list_is_empty(&t->tasks) || t->reap_first != NULL;
-}
-
 bool turn_mail(struct turn *t, struct mail *m)
 {
     struct mail *head = atomic_load_explicit(&t->letters, memory_order_relaxed);
@@ -99,6 +95,19 @@ bool turn_mail(struct turn *t, struct mail *m)
 uint64_t loop_now_us(const struct loop *l)
 {
     return turn_of(l)->now_us;
+}
+
+uint64_t loop_began_us(struct loop *l)
+{
+    struct turn *t = turn_of(l);
+    uint64_t began_us = t->began_us;
+    t->began_us = 0; /* what it did before is not counted twice */
+    return began_us != 0 ? began_us : loop_clock_us();
+}
+
+uint64_t loop_ended_us(struct loop *l)
+{
+    return turn_of(l)->ended_us = loop_clock_us();
 }
 
 void timer_arm(struct loop *l, struct timer *t, uint64_t at_us)

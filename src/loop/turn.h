@@ -8,6 +8,8 @@
 
 struct turn {
     uint64_t now_us;
+    uint64_t began_us; /* when the running handler began; 0 = not known */
+    uint64_t ended_us; /* when the one before it ended: nothing has run since; 0 = not known */
     bool fires_timers; /* the due timers are being called */
     struct timers timers;
     struct list tasks;
@@ -25,7 +27,10 @@ void turn_deliver(struct turn *t);
 /* Tasks until there is none, then the reaper. */
 void turn_finish(struct turn *t);
 /* Something is to be done without waiting. */
-bool turn_is_pressing(struct turn *t);
+static inline bool turn_is_pressing(const struct turn *t)
+{
+    return !list_is_empty(&t->tasks) || t->reap_first != NULL;
+}
 /* Queues; true when the mailbox was empty, so that the receiver has to be woken. Any thread. */
 bool turn_mail(struct turn *t, struct mail *m);
 

@@ -38,8 +38,9 @@ void stream_dispatch(struct stream *s, unsigned ready)
         s->pending = all;
         return;
     }
+    if (s->pending != 0)
+        task_cancel(&s->task);
     s->pending = 0;
-    task_cancel(&s->task);
     s->fn(s, all, s->arg);
 }
 

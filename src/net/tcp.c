@@ -14,6 +14,7 @@
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { KEEPALIVE_IDLE_S = 30, KEEPALIVE_INTERVAL_S = 10, KEEPALIVE_COUNT = 3, USER_TIMEOUT_MS = 30000 };
@@ -41,6 +42,18 @@ static enum io fail(struct tcp *t, bool *mark, int e)
     return IO_ERROR;
 }
 
+/* libc's read and sendmsg are points where a thread can be cancelled: in a process with threads each of them takes two
+ * locked instructions for a cancel that nobody here sends. */
+static ssize_t receive(int fd, void *buf, size_t cap)
+{
+    return syscall(SYS_read, fd, buf, cap);
+}
+
+static ssize_t send_vectors(int fd, const struct msghdr *m)
+{
+    return syscall(SYS_sendmsg, fd, m, MSG_NOSIGNAL);
+}
+
 static enum io tcp_read(struct stream *s, void *buf, size_t cap, size_t *n)
 {
     struct tcp *t = tcp_of(s);
@@ -48,7 +61,7 @@ static enum io tcp_read(struct stream *s, void *buf, size_t cap, size_t *n)
     if (t->is_dead)
         return IO_ERROR;
     do
-        got = recv(t->fd, buf, cap, 0);
+        got = receive(t->fd, buf, cap);
     while (got < 0 && errno == EINTR);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
         t->may_have_input = t->is_hung_up;
@@ -75,7 +88,7 @@ static enum io tcp_write(struct stream *s, const struct iovec *v, int n_v, size_
     if (t->is_dead || t->is_cut)
         return IO_ERROR;
     do
-        put = sendmsg(t->fd, &m, MSG_NOSIGNAL);
+        put = send_vectors(t->fd, &m);
     while (put < 0 && errno == EINTR);
     if (put < 0)
         return errno == EAGAIN || errno == EWOULDBLOCK ? IO_AGAIN : fail(t, &t->is_cut, errno);
@@ -135,10 +148,10 @@ static const struct stream_class tcp_class = {
 static void on_ready(struct watch *w, unsigned ready)
 {
     struct tcp *t = RM_CONTAINER(w, struct tcp, watch);
-    if (ready & LOOP_HANGUP)
-        t->is_hung_up = true;
-    if (ready & (LOOP_READ | LOOP_HANGUP))
+    if (ready & (LOOP_READ | LOOP_HANGUP)) {
+        t->is_hung_up |= (ready & LOOP_HANGUP) != 0;
         t->may_have_input = true;
+    }
     stream_dispatch(&t->stream, ready);
 }
 

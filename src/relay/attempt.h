@@ -51,6 +51,12 @@ void attempt_init(struct attempt *a, const struct link_conf *link, struct attemp
 bool attempt_is_open(const struct attempt *a);
 /* A token came, so the budget is met. */
 bool attempt_has_token(const struct attempt *a);
+/* … and events are awaited, none of them too late by now. */
+static inline bool attempt_is_flowing(const struct attempt *a, uint64_t now_us)
+{
+    return (a->sm.state == ATTEMPT_FLOWING || a->sm.state == ATTEMPT_SERVING) && a->paused_us == 0 &&
+           now_us <= a->idle_due_us;
+}
 void attempt_move(struct attempt *a, enum attempt_state to);
 /* Its reused connection died before any response byte; it goes on with a fresh one. */
 void attempt_replay(struct attempt *a);

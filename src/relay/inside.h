@@ -49,7 +49,8 @@ struct relay {
     bool *is_tried;                 /* by place: an attempt was started */
     size_t n_chain, next;           /* next: place to try next */
     uint64_t deadline_us;           /* until the commit */
-    uint64_t heartbeat_due_us;      /* 0 = off */
+    uint64_t quiet_us;         /* no clock is due before it but the own one of `now`, which moves with each event */
+    uint64_t heartbeat_due_us; /* 0 = off */
     bool is_head_sent;
     struct attempt now; /* the attempt that is out, or was last: what an event is about */
 

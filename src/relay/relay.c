@@ -19,7 +19,7 @@
 #include "relay/inside.h"
 #include "relay/meter.h"
 
-enum { RETRY_PAUSE_US_MIN = 50000, RETRY_PAUSE_US_MAX = 150000, N_CLOCKS = 6, FIRINGS_MAX = 16 };
+enum { RETRY_PAUSE_US_MIN = 50000, RETRY_PAUSE_US_MAX = 150000, N_CLOCKS = 6, OWN_CLOCK = 1, FIRINGS_MAX = 16 };
 
 static const struct sm_row rows[] = {
     [REQUEST_NEW] = {"new", SM_TO(REQUEST_ADMITTED), false},
@@ -307,7 +307,7 @@ static void clocks(const struct relay *r, struct clock out[N_CLOCKS])
 {
     bool is_early = is_before_commit(r);
     out[0] = (struct clock){is_early ? r->deadline_us : 0, on_deadline};
-    out[1] = (struct clock){sm_is_final(&r->sm) ? 0 : attempt_due_us(&r->now), on_late};
+    out[OWN_CLOCK] = (struct clock){sm_is_final(&r->sm) ? 0 : attempt_due_us(&r->now), on_late};
     out[2] = (struct clock){r->sm.state == REQUEST_WAITING ? r->wait_until_us : 0, on_wait_over};
     out[3] = (struct clock){is_early ? r->heartbeat_due_us : 0, on_heartbeat};
     out[4] = (struct clock){hedge_is_out(r) ? attempt_due_us(&r->beside.now) : 0, on_late_beside};
@@ -327,6 +327,17 @@ static void fire_clocks(struct relay *r, uint64_t limit, uint64_t now)
             return;
         c[k].fire(r, now);
     }
+}
+
+/* Kept, for it is asked for with each event and changes with few. */
+static void set_quiet(struct relay *r)
+{
+    struct clock c[N_CLOCKS];
+    clocks(r, c);
+    r->quiet_us = UINT64_MAX;
+    for (size_t i = 0; i < RM_COUNTOF(c); i++)
+        if (i != OWN_CLOCK && c[i].due_us != 0 && c[i].due_us < r->quiet_us)
+            r->quiet_us = c[i].due_us;
 }
 
 /* ---- events of the attempt that is out ---- */
@@ -529,12 +540,27 @@ static void on_drain(struct relay *r, uint64_t now)
     finish_failed(r, answer_drained(r), now);
 }
 
+bool relay_flow(struct relay *r, uint16_t n, const struct event *e, uint64_t now_us)
+{
+    struct attempt *a = &r->now;
+    if (a->n != n || !attempt_is_flowing(a, now_us) || now_us > r->quiet_us || e->kind == EVENT_ERROR ||
+        e->kind == EVENT_USAGE)
+        return false;
+    a->text_bytes += e->text_bytes;
+    if (r->sm.state == REQUEST_SERVING)
+        resume_see(r, e);
+    attempt_feed(a, now_us);
+    return true;
+}
+
 void relay_event(struct relay *r, const struct relay_event *ev, struct relay_actions *out)
 {
     out->n = 0;
-    r->out = out;
     if (sm_is_final(&r->sm))
         return;
+    if (ev->kind == RELAY_OUTPUT && ev->event && relay_flow(r, ev->n, ev->event, ev->now_us))
+        return;
+    r->out = out;
     switch (ev->kind) {
     case RELAY_START:
         on_start(r, ev->now_us);
@@ -560,6 +586,7 @@ void relay_event(struct relay *r, const struct relay_event *ev, struct relay_act
             r->n_ignored++;
         break;
     }
+    set_quiet(r);
     r->out = NULL;
 }
 
@@ -602,18 +629,16 @@ struct relay *relay_new(struct arena *a, const struct relay_env *env, const stru
     resume_init(r);
     if (start->route->heartbeat_ms != 0 && start->call->is_stream)
         r->heartbeat_due_us = start->now_us + (uint64_t)start->route->heartbeat_ms * 1000;
+    set_quiet(r);
     return r;
 }
 
 uint64_t relay_wake_us(const struct relay *r)
 {
-    struct clock c[N_CLOCKS];
-    uint64_t wake = 0;
-    clocks(r, c);
-    for (size_t i = 0; i < RM_COUNTOF(c); i++)
-        if (c[i].due_us != 0 && (wake == 0 || c[i].due_us < wake))
-            wake = c[i].due_us;
-    return wake;
+    uint64_t own = sm_is_final(&r->sm) ? 0 : attempt_due_us(&r->now);
+    if (own != 0 && own < r->quiet_us)
+        return own;
+    return r->quiet_us == UINT64_MAX ? 0 : r->quiet_us;
 }
 
 bool relay_is_over(const struct relay *r)

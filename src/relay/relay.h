@@ -147,6 +147,10 @@ struct relay_actions {
 struct relay *relay_new(struct arena *a, const struct relay_env *env, const struct relay_start *start);
 /* Feeds one event; *out is overwritten. */
 void relay_event(struct relay *r, const struct relay_event *ev, struct relay_actions *out);
+/* The short way of a RELAY_OUTPUT, as nearly all are: the answer of attempt n flows, no clock is due, and e only
+ * counts. No action follows, and the engine need not be woken earlier than before. False: nothing was done, feed the
+ * event. */
+bool relay_flow(struct relay *r, uint16_t n, const struct event *e, uint64_t now_us);
 /* When RELAY_TIME is due at the latest; 0 = nothing to wait for. */
 uint64_t relay_wake_us(const struct relay *r);
 bool relay_is_over(const struct relay *r);

@@ -81,29 +81,47 @@ static void feed_time_if_late(struct pilot *p)
     flight_feed(f, &ev);
 }
 
-static void feed_output(struct pilot *p, const struct exchange_event *x)
+static void feed_overrun(struct pilot *p)
+{
+    struct failure failure;
+    failure_make(&failure, OUTCOME_PROTOCOL_ERROR,
+                 p->flight->facts.is_stream ? "more was held back before the first token than gate_bytes allows"
+                                            : "the answer is larger than body_bytes allows");
+    failure.in_stream = true;
+    close_exchange(p);
+    feed_failure(p, &failure);
+}
+
+enum passed { PASSED_NOT, PASSED_ON, PASSED_OUT };
+
+/* The usual event of an answer that flows: the engine counts it, and nothing follows. OUT: the client has all of it. */
+static enum passed pass_on(struct pilot *p, const struct exchange_event *ev)
+{
+    struct flight *f = p->flight;
+    const struct output *x = &ev->out;
+    uint32_t n_bytes;
+    bool is_put = false;
+    if (x->n != 1 || p->is_joining || !relay_flow(f->relay, p->n, x->v, loop_now_us(f->worker->loop)))
+        return PASSED_NOT;
+    if (ev->is_last && draft_pass(p->draft, x, &is_put))
+        return PASSED_OUT;
+    if (!is_put && !draft_put(p->draft, x, &n_bytes))
+        feed_overrun(p);
+    else if (f->is_kept && p->is_committed && x->v->kind == EVENT_TEXT)
+        shown_text(&f->shown, x->v->text);
+    return PASSED_ON;
+}
+
+static void feed_output(struct pilot *p, const struct output *x)
 {
     static const struct event ping = {.kind = EVENT_PING};
-    if (p->flight->is_kept && p->is_committed)
+    if (p->is_committed)
         feed_time_if_late(p);
     if (p->is_closed)
         return;
-    struct draft_input in = {.raw = x->raw,
-                             .raw_is_stream = x->raw_is_stream,
-                             .is_dropped = x->is_dropped,
-                             .strip_at = x->strip_at,
-                             .strip_end = x->strip_end,
-                             .v = x->v,
-                             .n = x->n};
     uint32_t n_bytes = 0;
-    if (!draft_put(p->draft, &in, &n_bytes)) {
-        struct failure failure;
-        failure_make(&failure, OUTCOME_PROTOCOL_ERROR,
-                     p->flight->facts.is_stream ? "more was held back before the first token than gate_bytes allows"
-                                                : "the answer is larger than body_bytes allows");
-        failure.in_stream = true;
-        close_exchange(p);
-        feed_failure(p, &failure);
+    if (!draft_put(p->draft, x, &n_bytes)) {
+        feed_overrun(p);
         return;
     }
     struct relay_event ev = event_of(p, RELAY_OUTPUT);
@@ -123,7 +141,7 @@ static void feed_output(struct pilot *p, const struct exchange_event *x)
 
 static void put_one(struct pilot *p, const struct event *e)
 {
-    struct draft_input in = {.raw_is_stream = true, .v = e, .n = 1};
+    struct output in = {.raw_is_stream = true, .v = e, .n = 1};
     struct relay_event ev = event_of(p, RELAY_OUTPUT);
     if (p->is_closed)
         return;
@@ -190,7 +208,7 @@ static void join_event(struct pilot *p, const struct event *e)
     put_one(p, e);
 }
 
-static void feed_joining(struct pilot *p, const struct exchange_event *x)
+static void feed_joining(struct pilot *p, const struct output *x)
 {
     for (size_t i = 0; i < x->n && !p->is_closed; i++) {
         if (x->v[i].kind == EVENT_ERROR) {
@@ -215,7 +233,7 @@ static void feed_head(struct pilot *p, const struct exchange_event *x)
     flight_feed(p->flight, &ev);
 }
 
-static void feed_exchange_event(struct pilot *p, const struct exchange_event *x)
+static __attribute__((noinline)) void feed_exchange_event(struct pilot *p, const struct exchange_event *x)
 {
     struct relay_event ev;
     struct bytes rest;
@@ -240,9 +258,9 @@ static void feed_exchange_event(struct pilot *p, const struct exchange_event *x)
         return;
     case EXCHANGE_OUTPUT:
         if (p->is_joining)
-            feed_joining(p, x);
+            feed_joining(p, &x->out);
         else
-            feed_output(p, x);
+            feed_output(p, &x->out);
         return;
     case EXCHANGE_ENDED:
         close_exchange(p);
@@ -282,24 +300,36 @@ static void balance(struct pilot *p)
     flight_feed(f, &ev);
 }
 
+/* True: there may be more. */
+static bool step(struct pilot *p, struct exchange *x)
+{
+    struct exchange_event ev;
+    enum passed passed = PASSED_NOT;
+    exchange_next(x, &ev);
+    if (ev.kind == EXCHANGE_OUTPUT)
+        passed = pass_on(p, &ev);
+    if (ev.kind == EXCHANGE_NOTHING || passed == PASSED_OUT)
+        return false;
+    if (passed == PASSED_NOT)
+        feed_exchange_event(p, &ev);
+    bool must_flush = ev.kind == EXCHANGE_FLUSH || (ev.kind == EXCHANGE_OUTPUT && !ev.out.is_lasting);
+    if (must_flush && !p->is_closed && p->is_committed && p->flight->call != NULL) {
+        draft_flush(p->draft);
+        balance(p);
+    }
+    return p->exchange == x && !p->is_paused && !(ev.kind == EXCHANGE_OUTPUT && ev.is_last);
+}
+
 static void on_exchange_ready(struct exchange *x, void *arg)
 {
     struct pilot *p = arg;
     struct flight *f = p->flight;
-    uint64_t from = loop_clock_us();
-    struct exchange_event ev;
-    while (p->exchange == x && !p->is_paused) {
-        exchange_next(x, &ev);
-        if (ev.kind == EXCHANGE_NOTHING)
-            break;
-        feed_exchange_event(p, &ev);
-        bool must_flush = ev.kind == EXCHANGE_FLUSH || (ev.kind == EXCHANGE_OUTPUT && !ev.raw_is_lasting);
-        if (must_flush && !p->is_closed && p->is_committed && f->call != NULL) {
-            draft_flush(p->draft);
-            balance(p);
-        }
-    }
-    f->gateway_us += (int64_t)(loop_clock_us() - from);
+    struct loop *loop = f->worker->loop;
+    uint64_t from = loop_began_us(loop);
+    if (p->exchange == x && !p->is_paused)
+        while (step(p, x))
+            ;
+    f->gateway_us += (int64_t)(loop_ended_us(loop) - from);
 }
 
 static bool adds_usage(const struct link_conf *link)

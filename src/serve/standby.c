@@ -113,7 +113,7 @@ static void end_probe(struct probe *p, const struct failure *f)
     loop_reap(w->loop, &p->reap);
 }
 
-static void count_events(struct probe *p, const struct exchange_event *x)
+static void count_events(struct probe *p, const struct output *x)
 {
     for (size_t i = 0; i < x->n; i++) {
         bool tells = x->v[i].kind == EVENT_USAGE || x->v[i].kind == EVENT_START;
@@ -152,7 +152,7 @@ static void on_probe_ready(struct exchange *x, void *arg)
             note_head(p, &ev);
             break;
         case EXCHANGE_OUTPUT:
-            count_events(p, &ev);
+            count_events(p, &ev.out);
             break;
         case EXCHANGE_ENDED:
             end_probe(p, NULL);

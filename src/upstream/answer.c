@@ -149,7 +149,7 @@ static bool take_plain(struct answer *a, struct bytes *plain)
 /* ---- decoding ---- */
 
 /* A batch with an error event: what came before it is told first, then the failure. */
-static enum answer_result split_error(struct answer *a, struct answer_output *out)
+static enum answer_result split_error(struct answer *a, struct output *out)
 {
     size_t at = 0;
     while (at < out->n && out->v[at].kind != EVENT_ERROR)
@@ -164,7 +164,7 @@ static enum answer_result split_error(struct answer *a, struct answer_output *ou
     return at > 0 ? ANSWER_OUTPUT : ANSWER_FAILED;
 }
 
-static void set_batch(struct answer_output *out, const struct decoded *d)
+static void set_batch(struct output *out, const struct decoded *d)
 {
     out->is_dropped = d->is_dropped;
     out->v = d->v;
@@ -178,25 +178,19 @@ static bool is_lasting(const struct answer *a)
 }
 
 /* The next event, if it is the one before with other text: it has no error, and cannot be malformed. */
-static bool decode_ahead(struct answer *a, struct answer_output *out)
+static bool decode_ahead(struct answer *a, struct output *out)
 {
-    struct decoded d;
     struct bytes ahead = sse_ahead(&a->sse);
-    size_t n = ahead.n > 0 ? decoder_ahead(&a->decoder, ahead, &d) : 0;
+    size_t n = ahead.n > 0 ? decoder_ahead(&a->decoder, ahead, out) : 0;
     if (n == 0)
         return false;
     sse_pass(&a->sse, n);
-    *out = (struct answer_output){.raw = {ahead.p, n},
-                                  .raw_is_stream = true,
-                                  .is_lasting = a->coding == CODING_NONE,
-                                  .strip_at = d.strip_at,
-                                  .strip_end = d.strip_end,
-                                  .v = d.v,
-                                  .n = d.n};
+    out->is_lasting = a->coding == CODING_NONE;
+    a->is_dry = out->is_lasting && sse_is_used_up(&a->sse);
     return true;
 }
 
-static enum answer_result decode_event(struct answer *a, const struct sse_event *ev, struct answer_output *out)
+static enum answer_result decode_event(struct answer *a, const struct sse_event *ev, struct output *out)
 {
     struct decoded d;
     decoder_event(&a->decoder, ev, &d);
@@ -206,7 +200,7 @@ static enum answer_result decode_event(struct answer *a, const struct sse_event 
         fail(a, OUTCOME_PROTOCOL_ERROR, d.why ? d.why : "a malformed event");
         return ANSWER_FAILED;
     }
-    *out = (struct answer_output){.raw = ev->raw, .raw_is_stream = true, .is_lasting = is_lasting(a)};
+    *out = (struct output){.raw = ev->raw, .raw_is_stream = true, .is_lasting = is_lasting(a)};
     set_batch(out, &d);
     if (d.strip_at != d.strip_end && ev->is_verbatim) {
         size_t from = (size_t)(ev->data.p - ev->raw.p);
@@ -217,7 +211,7 @@ static enum answer_result decode_event(struct answer *a, const struct sse_event 
 }
 
 /* ANSWER_MORE: the reader wants more bytes. */
-static enum answer_result next_event(struct answer *a, struct answer_output *out)
+static enum answer_result next_event(struct answer *a, struct output *out)
 {
     struct sse_event ev;
     if (decode_ahead(a, out))
@@ -228,7 +222,7 @@ static enum answer_result next_event(struct answer *a, struct answer_output *out
         case SSE_MORE:
             return ANSWER_MORE;
         case SSE_COMMENT:
-            *out = (struct answer_output){.raw = ev.raw, .raw_is_stream = true, .is_lasting = is_lasting(a)};
+            *out = (struct output){.raw = ev.raw, .raw_is_stream = true, .is_lasting = is_lasting(a)};
             return ANSWER_OUTPUT;
         case SSE_TOO_LARGE:
             fail(a, OUTCOME_PROTOCOL_ERROR, "an event is larger than event_bytes allows");
@@ -242,7 +236,7 @@ static enum answer_result next_event(struct answer *a, struct answer_output *out
     }
 }
 
-static enum answer_result decode_whole(struct answer *a, struct answer_output *out)
+static enum answer_result decode_whole(struct answer *a, struct output *out)
 {
     struct decoded d;
     decoder_whole(&a->decoder, buf_bytes(&a->body), &d);
@@ -250,7 +244,7 @@ static enum answer_result decode_whole(struct answer *a, struct answer_output *o
         fail(a, OUTCOME_PROTOCOL_ERROR, d.why ? d.why : "the answer is not JSON of its dialect");
         return ANSWER_FAILED;
     }
-    *out = (struct answer_output){.raw = buf_bytes(&a->body)};
+    *out = (struct output){.raw = buf_bytes(&a->body)};
     set_batch(out, &d);
     if (d.strip_at != d.strip_end) {
         out->strip_at = d.strip_at;
@@ -260,7 +254,7 @@ static enum answer_result decode_whole(struct answer *a, struct answer_output *o
 }
 
 /* The last event came without its empty line: given one, if it says something whole. */
-static enum answer_result decode_rest(struct answer *a, struct answer_output *out)
+static enum answer_result decode_rest(struct answer *a, struct output *out)
 {
     struct sse_event ev;
     if (!sse_end(&a->sse, &ev))
@@ -319,7 +313,24 @@ void answer_feed(struct answer *a, struct bytes in)
         a->in = in;
 }
 
-enum answer_result answer_next(struct answer *a, struct answer_output *out)
+bool answer_feed_known(struct answer *a, struct bytes in, struct output *out)
+{
+    bool is_event_due = a->mode == ANSWER_SSE && a->coding == CODING_NONE && sse_is_between(&a->sse) &&
+                        (a->spec.max_event == 0 || in.n <= a->spec.max_event);
+    size_t n = is_event_due ? decoder_ahead(&a->decoder, in, out) : 0;
+    RM_ASSERT(a->is_dry);
+    if (n < in.n)
+        answer_feed(a, bytes_slice(in, n, in.n));
+    out->is_lasting = true;
+    return n > 0;
+}
+
+bool answer_rests(const struct answer *a)
+{
+    return a->is_dry && a->decoder.scratch.last == NULL && !answer_is_finished(a);
+}
+
+enum answer_result answer_next(struct answer *a, struct output *out)
 {
     struct bytes plain;
     for (;;) {
@@ -344,7 +355,7 @@ enum answer_result answer_next(struct answer *a, struct answer_output *out)
     }
 }
 
-static enum answer_result end_once(struct answer *a, struct answer_output *out)
+static enum answer_result end_once(struct answer *a, struct output *out)
 {
     switch (a->mode) {
     case ANSWER_SSE:
@@ -361,9 +372,9 @@ static enum answer_result end_once(struct answer *a, struct answer_output *out)
     return ANSWER_DONE;
 }
 
-enum answer_result answer_end(struct answer *a, struct answer_output *out)
+enum answer_result answer_end(struct answer *a, struct output *out)
 {
-    *out = (struct answer_output){0};
+    *out = (struct output){0};
     if (a->is_failed)
         return ANSWER_FAILED;
     if (!a->is_ended) {

@@ -8,6 +8,7 @@
 #include "dialect/dialect.h"
 #include "http/head.h"
 #include "http/readbuf.h"
+#include "model/output.h"
 #include "upstream/inflater.h"
 
 struct answer_spec {
@@ -28,22 +29,13 @@ enum answer_result {
     ANSWER_FAILED  /* failure is set */
 };
 
-struct answer_output {
-    struct bytes raw;
-    bool raw_is_stream, is_dropped;
-    bool is_lasting; /* raw lies in the fed bytes: it stays until the next answer_feed */
-    size_t strip_at, strip_end;
-    const struct event *v;
-    size_t n;
-};
-
 struct answer {
     struct answer_spec spec;
     enum answer_mode mode;
     enum coding coding;
     bool label_is_sse, label_is_loose; /* loose: the content type tells neither JSON nor SSE */
     bool is_failed, is_ended;
-    bool is_dry;     /* answer_next has said ANSWER_MORE, and nothing was fed since */
+    bool is_dry;     /* answer_next has said ANSWER_MORE, or would: nothing was fed since, and nothing is owed */
     struct bytes in; /* fed, not used yet; borrowed */
     struct inflater inflater;
     char *plain;     /* decoded bytes, borrowed from spec.reads; NULL = none */
@@ -61,15 +53,21 @@ void answer_init(struct answer *a, const struct answer_spec *spec, const struct 
 void answer_fini(struct answer *a);
 /* More payload; borrowed until answer_next has returned ANSWER_MORE. */
 void answer_feed(struct answer *a, struct bytes in);
-/* Views in *out stay valid until the next call. */
-enum answer_result answer_next(struct answer *a, struct answer_output *out);
+/* Views in *out stay valid until the next call; raw, where it is_lasting, until the next answer_feed: it lies in the
+ * fed bytes. */
+enum answer_result answer_next(struct answer *a, struct output *out);
+/* answer_feed, and at once the first event of it, where it is the one before with other text. False: it was fed only.
+ * The answer must be dry. */
+bool answer_feed_known(struct answer *a, struct bytes in, struct output *out);
+/* It is dry, and nothing is to be done before more is fed. */
+bool answer_rests(const struct answer *a);
 /* All that was fed is read. */
 static inline bool answer_is_used_up(const struct answer *a)
 {
     return a->in.n == 0 && sse_is_used_up(&a->sse);
 }
 /* The body has ended cleanly: call until it does not return ANSWER_OUTPUT. Never returns ANSWER_MORE. */
-enum answer_result answer_end(struct answer *a, struct answer_output *out);
+enum answer_result answer_end(struct answer *a, struct output *out);
 /* The body was cut: DONE when the answer was whole all the same, else FAILED. */
 enum answer_result answer_cut(struct answer *a, const char *why);
 /* A finish came; only the terminal marker, or the usage, may still be owed. */

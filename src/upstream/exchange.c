@@ -69,7 +69,8 @@ struct exchange {
     unsigned n_outputs; /* since the last turn that was given to the others */
     bool has_answer;
     bool is_connect_untold, is_reused, is_replayed, is_sent, is_paused;
-    bool has_lent;     /* raws that lie in the read buffer were told since the last flush */
+    bool has_lent;     /* raws that lie in the read buffer were told, and the owner was not told to be done with them */
+    bool is_flowing;   /* the last thing told was an event known by its form, and nothing has happened since */
     const char *bad;   /* how the framing went wrong; NULL = it did not */
     bool is_body_read; /* the HTTP message has ended */
     bool is_closed;
@@ -77,6 +78,7 @@ struct exchange {
 
 static void move(struct exchange *x, enum exchange_state to)
 {
+    x->is_flowing = false;
     sm_move(&x->sm, to, "upstream", "-");
 }
 
@@ -254,7 +256,7 @@ static void on_timer(struct timer *t)
 static bool step_refused(struct exchange *x, struct exchange_event *ev)
 {
     struct client_event c;
-    struct answer_output none;
+    struct output none;
     client_conn_next(pooled_conn(x->conn), &c);
     switch (c.kind) {
     case CLIENT_NOTHING:
@@ -384,19 +386,6 @@ static bool step_waiting(struct exchange *x, struct exchange_event *ev)
 
 /* ---- the answer ---- */
 
-static void set_output(struct exchange_event *ev, const struct answer_output *out)
-{
-    *ev = (struct exchange_event){.kind = EXCHANGE_OUTPUT,
-                                  .raw = out->raw,
-                                  .raw_is_lasting = out->is_lasting,
-                                  .raw_is_stream = out->raw_is_stream,
-                                  .is_dropped = out->is_dropped,
-                                  .strip_at = out->strip_at,
-                                  .strip_end = out->strip_end,
-                                  .v = out->v,
-                                  .n = out->n};
-}
-
 static void settle(struct exchange *x, enum answer_result r)
 {
     if (r == ANSWER_DONE) {
@@ -421,14 +410,20 @@ static bool take_back(struct exchange *x, struct exchange_event *ev)
     return true;
 }
 
+/* Nothing to read for now. */
+static void wait_for_more(struct exchange *x)
+{
+    if (answer_is_finished(&x->answer) && !timer_is_armed(&x->timer))
+        timer_arm(x->loop, &x->timer, loop_now_us(x->loop) + FINISH_US);
+}
+
 static bool read_body(struct exchange *x, struct exchange_event *ev)
 {
     struct client_event c;
     client_conn_next(pooled_conn(x->conn), &c);
     switch (c.kind) {
     case CLIENT_NOTHING:
-        if (answer_is_finished(&x->answer) && !timer_is_armed(&x->timer))
-            timer_arm(x->loop, &x->timer, loop_now_us(x->loop) + FINISH_US);
+        wait_for_more(x);
         return false;
     case CLIENT_HEAD:
         return false;
@@ -456,24 +451,26 @@ static bool read_body(struct exchange *x, struct exchange_event *ev)
     return false;
 }
 
-/* No more events have come with the one at hand. */
-static bool is_only_one(const struct exchange *x)
+/* With the last event of what was read the owner is done with all of it: no flush need be told. */
+static inline void tell_output(struct exchange *x, struct exchange_event *ev)
 {
-    return answer_is_used_up(&x->answer) && client_conn_is_used_up(pooled_conn(x->conn));
+    struct client_conn *c = pooled_conn(x->conn);
+    ev->kind = EXCHANGE_OUTPUT;
+    x->n_outputs++;
+    ev->is_last = answer_rests(&x->answer) && client_conn_rests(c);
+    if (ev->is_last || (answer_is_used_up(&x->answer) && client_conn_is_used_up(c)))
+        ev->out.is_lasting = false;
+    x->has_lent = ev->out.is_lasting;
+    x->is_flowing = x->answer.is_dry && x->n_outputs < OUTPUTS_PER_TURN;
 }
 
 static bool step_answering(struct exchange *x, struct exchange_event *ev)
 {
-    struct answer_output out;
-    enum answer_result r = x->answer.is_dry ? ANSWER_MORE : answer_next(&x->answer, &out);
+    enum answer_result r = x->answer.is_dry ? ANSWER_MORE : answer_next(&x->answer, &ev->out);
     if (r == ANSWER_MORE && x->is_body_read)
-        r = answer_end(&x->answer, &out);
+        r = answer_end(&x->answer, &ev->out);
     if (r == ANSWER_OUTPUT) {
-        if (!x->has_lent && is_only_one(x))
-            out.is_lasting = false; /* nothing to gather: done with at once, and no flush to tell */
-        set_output(ev, &out);
-        x->n_outputs++;
-        x->has_lent = x->has_lent || out.is_lasting;
+        tell_output(x, ev);
         return false;
     }
     if (r == ANSWER_MORE && x->bad == NULL)
@@ -554,12 +551,9 @@ struct exchange *exchange_open(struct upstream *u, const struct exchange_spec *s
     return x;
 }
 
-void exchange_next(struct exchange *x, struct exchange_event *ev)
+static __attribute__((noinline)) void next_any(struct exchange *x, struct exchange_event *ev)
 {
-    RM_ASSERT(!x->is_closed);
-    ev->kind = EXCHANGE_NOTHING;
-    if (x->is_paused)
-        return;
+    x->is_flowing = false;
     if (x->is_connect_untold) {
         x->is_connect_untold = false;
         ev->kind = EXCHANGE_CONNECTED;
@@ -575,10 +569,30 @@ void exchange_next(struct exchange *x, struct exchange_event *ev)
         ;
 }
 
+/* The usual event of a stream that runs, in few steps. False: nothing was lost, the long way goes on from here. */
+static bool next_known(struct exchange *x, struct exchange_event *ev)
+{
+    struct bytes in;
+    if (!x->is_flowing || !client_conn_payload(pooled_conn(x->conn), &in) ||
+        !answer_feed_known(&x->answer, in, &ev->out))
+        return false;
+    tell_output(x, ev);
+    return true;
+}
+
+void exchange_next(struct exchange *x, struct exchange_event *ev)
+{
+    RM_ASSERT(!x->is_closed);
+    ev->kind = EXCHANGE_NOTHING;
+    if (!next_known(x, ev) && !x->is_paused)
+        next_any(x, ev);
+}
+
 void exchange_pause(struct exchange *x)
 {
     RM_ASSERT(!x->is_closed);
     x->is_paused = true;
+    x->is_flowing = false;
     if (x->conn != NULL)
         client_conn_pause(pooled_conn(x->conn));
 }

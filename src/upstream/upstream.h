@@ -11,6 +11,7 @@
 #include "config/config.h"
 #include "dialect/decode.h"
 #include "dialect/dialect.h"
+#include "model/output.h"
 #include "net/dial.h"
 
 struct upstream;
@@ -57,13 +58,10 @@ struct exchange_event {
     unsigned status;
     const struct fields *fields;
     const char *provider_request_id;
-    struct bytes raw;    /* OUTPUT of a stream: the whole SSE event as it came. OUTPUT of a JSON answer: the body */
-    bool raw_is_lasting; /* OUTPUT: raw stays until the call after EXCHANGE_FLUSH (else until the next call) */
-    bool raw_is_stream;  /* raw is SSE bytes (else a JSON body) */
-    bool is_dropped;     /* nothing of raw goes to the client (usage event that we asked for) */
-    size_t strip_at, strip_end; /* bytes of raw to cut out; equal = none */
-    const struct event *v;      /* OUTPUT: model events; n may be 0 (comment, unknown event) */
-    size_t n;
+    struct output out; /* OUTPUT. Its raw, where it is_lasting, stays until an OUTPUT whose raw is not, or
+                          EXCHANGE_FLUSH, was told and the next call is made */
+    bool is_last;      /* OUTPUT: there is nothing more before the next `ready`, so nobody need ask; in a call of
+                          `ready` only, and its views end as that returns */
     const struct failure *failure; /* FAILED; told in-stream errors too: then the events before came as OUTPUT */
 };
 

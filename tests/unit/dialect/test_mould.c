@@ -82,12 +82,14 @@ static void read_tree(struct way *w, struct decoder *d, const struct sse_event *
 static void read_fed(struct way *w, struct sse *s, struct decoder *d, struct heard *out)
 {
     struct sse_event ev;
-    struct decoded got;
+    struct output known;
     for (;;) {
         struct bytes ahead = sse_ahead(s);
-        size_t n = w->looks_ahead ? decoder_ahead(d, ahead, &got) : 0;
+        size_t n = w->looks_ahead ? decoder_ahead(d, ahead, &known) : 0;
         if (n > 0) {
-            assert_true(n <= ahead.n && got.n == 1);
+            struct decoded got = {.v = known.v, .n = known.n, .strip_at = known.strip_at, .strip_end = known.strip_end};
+            assert_true(n <= ahead.n && got.n == 1 && known.raw_is_stream && !known.is_dropped);
+            assert_true(known.raw.p == ahead.p && known.raw.n == n);
             put_events(out, &got);
             collect_more(w, bytes_slice(ahead, 0, n), &got);
             put_raw(out, bytes_slice(ahead, 0, n), got.strip_at, got.strip_end);

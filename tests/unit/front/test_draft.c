@@ -64,7 +64,7 @@ static struct draft *draft_from(struct front_world *w, const char *target)
 
 static uint32_t put(struct draft *d, const char *raw, bool is_stream, const struct event *v, size_t n)
 {
-    struct draft_input in = {.raw = bytes_of(raw), .raw_is_stream = is_stream, .v = v, .n = n};
+    struct output in = {.raw = bytes_of(raw), .raw_is_stream = is_stream, .v = v, .n = n};
     uint32_t made = 0;
     assert_true(draft_put(d, &in, &made));
     return made;
@@ -133,7 +133,7 @@ static void test_strips_and_drops(void **state)
     call_chat(w, true);
     struct draft *d = draft_from(w, "openai");
     uint32_t n = 0;
-    struct draft_input in = {
+    struct output in = {
         .raw = BYTES("data: {\"a\":1,\"usage\":null}\n\n"), .raw_is_stream = true, .strip_at = 12, .strip_end = 25};
     in.v = &token_event;
     in.n = 1;
@@ -248,7 +248,7 @@ static void test_a_cut_line_end_is_made_whole(void **state)
     put(d, "\ndata: {\"x\":2}\r\n\r", true, &token_event, 1);
     draft_flush(d);
     uint32_t n = 0;
-    struct draft_input usage = {.raw = BYTES("\ndata: {\"usage\":1}\r\n\r"), .raw_is_stream = true, .is_dropped = true};
+    struct output usage = {.raw = BYTES("\ndata: {\"usage\":1}\r\n\r"), .raw_is_stream = true, .is_dropped = true};
     assert_true(draft_put(d, &usage, &n));
     put(d, "\ndata: {\"x\":3}\r\n\r\n", true, &token_event, 1);
     put(d, "data: [DONE]\r\n\r", true, &done_event, 1);
@@ -266,7 +266,7 @@ static void test_gate_is_bounded(void **state)
     call_chat(w, true);
     struct draft *d = draft_from(w, "openai");
     uint32_t n = 0;
-    struct draft_input in = {.raw = bytes_of(big), .raw_is_stream = true, .v = &start_event, .n = 1};
+    struct output in = {.raw = bytes_of(big), .raw_is_stream = true, .v = &start_event, .n = 1};
     assert_false(draft_put(d, &in, &n));
     draft_free(d);
     d = draft_from(w, "openai");
@@ -332,7 +332,7 @@ static void test_assembles_a_stream(void **state)
         "data: {\"choices\":[{\"index\":0,\"delta\":{\"mood\":1.50},\"finish_reason\":\"stop\"}],\r\n"
         "data: \"service_tier\":\"flex\",\"usage\":{\"total_tokens\":3,\"cost\":0.00012}}\r\n\r\n",
         true, &finish_event, 1);
-    struct draft_input beyond = {
+    struct output beyond = {
         .raw = BYTES("data: {\"choices\":[],\"late\":1}\n\n"), .raw_is_stream = true, .is_dropped = true};
     uint32_t n_bytes;
     assert_true(draft_put(d, &beyond, &n_bytes));
@@ -360,7 +360,7 @@ static void test_what_is_assembled_is_bounded(void **state)
     buf_puts(&event, "\"}}]}\n\n");
     call_chat(w, false);
     struct draft *d = draft_from(w, "openai");
-    struct draft_input in = {.raw = buf_bytes(&event), .raw_is_stream = true, .v = &token_event, .n = 1};
+    struct output in = {.raw = buf_bytes(&event), .raw_is_stream = true, .v = &token_event, .n = 1};
     while (n_fits < 1000 && draft_put(d, &in, &n_bytes))
         n_fits++;
     assert_in_range(n_fits, 100, 245); /* 1,000,000 bytes */

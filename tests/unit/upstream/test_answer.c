@@ -25,7 +25,7 @@ struct told {
     size_t n_outputs;
 };
 
-static void note(struct told *t, const struct answer_output *out)
+static void note(struct told *t, const struct output *out)
 {
     t->n_outputs++;
     assert_true(t->n_outputs < 10000);
@@ -57,7 +57,7 @@ static struct told run(const struct answer_spec *spec, const char *type, const c
     struct head head = {.status = 200, .fields = {v, coding ? 2 : 1}};
     struct told t = {0};
     struct answer a;
-    struct answer_output out;
+    struct output out;
     struct arena arena = {0};
     struct answer_spec with_arena = *spec;
     with_arena.arena = &arena;

@@ -241,10 +241,11 @@ static struct reply *reply_stream(struct world *w, size_t conn, size_t n, const 
 
 static void note_output(struct world *w, const struct exchange_event *ev)
 {
-    buf_put(&w->raw, ev->raw);
-    for (size_t i = 0; i < ev->n; i++)
-        if (ev->v[i].kind == EVENT_TEXT)
-            buf_put(&w->text, ev->v[i].text);
+    const struct output *out = &ev->out;
+    buf_put(&w->raw, out->raw);
+    for (size_t i = 0; i < out->n; i++)
+        if (out->v[i].kind == EVENT_TEXT)
+            buf_put(&w->text, out->v[i].text);
 }
 
 static void note(struct world *w, const struct exchange_event *ev)
