@@ -17,14 +17,15 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
-from harness import (BINARY, LAST, SSE_HEAD, Gateway, Provider, Reply, chunk, http, openai_chunk, openai_events,  # noqa: E402,F401
+from harness import (BINARY, LAST, SSE_HEAD, Gateway, Provider, Reply, anthropic_events, chunk, http, openai_chunk, openai_events,  # noqa: E402,F401
                      provider_conf, read_response, stream, wait_for)
 
 KEY = "counts-key"
 
 
-def config(port, **route):
-    return {"providers": {"a": provider_conf(port, "openai")}, "ledger_flush_ms": 200,
+def config(port, dialect="openai", **route):
+    """Under a tool on a busy machine a connection may take its time: what is counted does not depend on it."""
+    return {"providers": {"a": provider_conf(port, dialect)}, "ledger_flush_ms": 200, "defaults": {"connect_timeout_ms": 60_000, "ttft_budget_ms": 60_000},
             "client_keys": [{"name": "app", "sha256": hashlib.sha256(KEY.encode()).hexdigest()}],
             "routes": [{"model": "r", "chain": [{"provider": "a", "model": "m-a"}], **route}]}
 
@@ -82,6 +83,17 @@ def run_calls(gateway, n, request):
 
 # ---------------------------------------------------------------- many calls at once
 
+@contextlib.contextmanager
+def stopped(gateway):
+    """What is done meanwhile lies ready when the gateway goes on."""
+    os.kill(gateway.proc.pid, signal.SIGSTOP)
+    wait_for(lambda: process_state(gateway.proc.pid) in "Tt", 10, "the gateway to stop")
+    try:
+        yield
+    finally:
+        os.kill(gateway.proc.pid, signal.SIGCONT)
+
+
 class Crowd:
     """Clients and their provider, in rounds: all requests are there before the gateway looks, and so are all answers. That
     is a gateway with more to do than it has time for, whatever the machine does: it is stopped meanwhile."""
@@ -92,24 +104,15 @@ class Crowd:
         self.port = self.listener.getsockname()[1]
         self.upstream = {}
 
-    @contextlib.contextmanager
-    def stopped(self, gateway):
-        os.kill(gateway.proc.pid, signal.SIGSTOP)
-        wait_for(lambda: process_state(gateway.proc.pid) in "Tt", 10, "the gateway to stop")
-        try:
-            yield
-        finally:
-            os.kill(gateway.proc.pid, signal.SIGCONT)
-
     def run(self, gateway, rounds, request, answer):
         """`rounds` rounds of n calls each, on kept connections."""
         clients = [gateway.connect() for _ in range(self.n)]
         for _ in range(rounds):
-            with self.stopped(gateway):
+            with stopped(gateway):
                 for c in clients:
                     c.sendall(request)
             asked = self.whole_requests()
-            with self.stopped(gateway):
+            with stopped(gateway):
                 for u in asked:
                     u.sendall(answer)
             for c in clients:
@@ -194,8 +197,28 @@ class Stepper:
         self.listener.close()
 
 
-def token(i):
-    return openai_chunk({"content": f" token-{i:06d}"})
+def word(i):
+    return f" token-{i:06d}"
+
+
+class Speech:
+    """How a provider speaks: the events before its words, the event of a word, the events after them. `more`: members that
+    each event has besides."""
+
+    def __init__(self, **more):
+        self.first = [openai_chunk({"role": "assistant", "content": ""}, **more)]
+        self.event = lambda i: openai_chunk({"content": word(i)}, **more)
+        self.last = [openai_chunk({}, "stop", **more), b"data: [DONE]\n\n"]
+
+
+class AnthropicSpeech:
+    def __init__(self):
+        whole = list(anthropic_events([word(0)]))
+        self.first, self.last = whole[:2], whole[3:]
+        self.event = lambda i: whole[2].replace(b"token-000000", b"token-%06d" % i)
+
+
+PLAIN, WITH_USAGE, ANTHROPIC = Speech(), Speech(usage=None), AnthropicSpeech()
 
 
 class Watcher:
@@ -212,33 +235,46 @@ class Watcher:
         self.rest = self.rest[self.rest.index(mark) + len(mark):]
 
 
-def open_stream(gateway, stepper):
+def open_stream(gateway, stepper, speech=PLAIN):
     """A stream with its first token out: (client socket, its watcher, provider's socket)."""
     s = gateway.connect()
     s.sendall(request_bytes(2000, stream=True))
     up = stepper.accept()
-    up.sendall(SSE_HEAD + chunk(openai_chunk({"role": "assistant", "content": ""})) + chunk(token(0)))
+    up.sendall(SSE_HEAD + b"".join(chunk(e) for e in [*speech.first, speech.event(0)]))
     watcher = Watcher(s)
     watcher.until(b"HTTP/1.1 200")
     watcher.until(b"token-000000")
     return s, watcher, up
 
 
-def end_stream(s, watcher, up):
-    up.sendall(chunk(openai_chunk({}, "stop")) + chunk(b"data: [DONE]\n\n") + LAST)
+def end_stream(s, watcher, up, speech=PLAIN):
+    up.sendall(b"".join(chunk(e) for e in speech.last) + LAST)
     watcher.until(b"[DONE]")
     watcher.until(b"0\r\n\r\n")
     s.close()
     up.close()
 
 
-def run_stream(gateway, stepper, n):
+def run_stream(gateway, stepper, n, speech=PLAIN):
     """One stream of n chunks; each is sent when the one before has reached the client."""
-    s, watcher, up = open_stream(gateway, stepper)
+    s, watcher, up = open_stream(gateway, stepper, speech)
     for i in range(1, n):
-        up.sendall(chunk(token(i)))
+        up.sendall(chunk(speech.event(i)))
         watcher.until(b"token-%06d" % i)
-    end_stream(s, watcher, up)
+    end_stream(s, watcher, up, speech)
+
+
+def run_streams(gateway, stepper, n_streams, n):
+    """n_streams streams of n chunks; the next chunks of all lie ready at once."""
+    streams = [open_stream(gateway, stepper) for _ in range(n_streams)]
+    for i in range(1, n):
+        with stopped(gateway):
+            for _, _, up in streams:
+                up.sendall(chunk(PLAIN.event(i)))
+        for _, watcher, _ in streams:
+            watcher.until(b"token-%06d" % i)
+    for s in streams:
+        end_stream(*s)
 
 
 # ---------------------------------------------------------------- a life under a tool

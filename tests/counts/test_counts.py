@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from counting import (BINARY, Crowd, Gateway, Provider, Stepper, certificate, config, conversation_bytes, end_stream, instructions, loop_of, open_stream, openai_events, request_bytes,
-                      provider_conf, run_calls, run_stream, stream, system_calls, together, wait_for, whole_answer)
+from counting import (ANTHROPIC, BINARY, WITH_USAGE, Crowd, Gateway, Provider, Stepper, certificate, config, conversation_bytes, end_stream, instructions, loop_of, open_stream, openai_events, request_bytes,
+                      provider_conf, run_calls, run_stream, run_streams, stream, system_calls, together, wait_for, whole_answer)
 
 GATE = {
     "call_whole": 58_500,       # user instructions of the loop: measured 54,600
@@ -14,10 +14,13 @@ GATE = {
     "call_conversation": 295_000,  # 272,900
     "call_others": 21_000,      # of the threads beside it: 18,400: ledger 14,000 (most of it SQLite's own for a row), access log 4,400
     "call_collected": 172_000,  # 159,900: of 50 events nearly all are known by their form
-    "chunk": 2_400,             # 2,290
+    "chunk": 985,               # 938
+    "chunk_usage": 1_030,       # 980
+    "chunk_translated": 5_330,  # 5,075
     "call_syscalls": 6.5,       # 6: two waits, two reads, two writes; busy loops share the waits
     "crowd_syscalls": 4.4,      # 64 calls in hand at once: two reads, two writes, a share of the waits
     "chunk_syscalls": 3.3,      # 3: a wait, a read, a write
+    "chunk_crowd_syscalls": 2.3,  # 2.07: a read, a write, a share of the waits
     "stream_kb": 8.5,           # 7.4
     "tls_stream_kb": 26,        # 23.2 and what malloc adds: 7.4 ours, the rest OpenSSL's own for a connection
     "idle_kb": 11_200,          # 10,360, of which 9,200 are pages of the program and its libraries, libcrypto's 3,400
@@ -98,13 +101,30 @@ def test_instructions_of_a_call_collected_from_a_stream(tmp_path, provider):
     assert loop <= GATE["call_collected"]
 
 
+def measure_chunk(tmp_path, stepper, *speech, **conf):
+    few = instructions(tmp_path / "few", lambda g: run_stream(g, stepper, SHORT, *speech), stepper.port, **conf)
+    many = instructions(tmp_path / "many", lambda g: run_stream(g, stepper, LONG, *speech), stepper.port, **conf)
+    return grown(few, many, LONG - SHORT)
+
+
 def test_instructions_of_a_chunk(tmp_path, stepper):
-    few = instructions(tmp_path / "few", lambda g: run_stream(g, stepper, SHORT), stepper.port)
-    many = instructions(tmp_path / "many", lambda g: run_stream(g, stepper, LONG), stepper.port)
-    loop, others = grown(few, many, LONG - SHORT)
+    loop, others = measure_chunk(tmp_path, stepper)
     told("a streamed chunk, user instructions", loop=loop, others=others)
     assert loop <= GATE["chunk"]
     assert others < 100  # a chunk is nobody else's business
+
+
+def test_instructions_of_a_chunk_whose_usage_is_taken_out(tmp_path, stepper):
+    """The client did not ask for usage, the gateway did: each event has a member more, which must not reach the client."""
+    loop, _ = measure_chunk(tmp_path, stepper, WITH_USAGE)
+    told("a streamed chunk whose usage is taken out, user instructions", loop=loop)
+    assert loop <= GATE["chunk_usage"]
+
+
+def test_instructions_of_a_translated_chunk(tmp_path, stepper):
+    loop, _ = measure_chunk(tmp_path, stepper, ANTHROPIC, dialect="anthropic")
+    told("a chunk from Anthropic's dialect to OpenAI's, user instructions", loop=loop)
+    assert loop <= GATE["chunk_translated"]
 
 
 # ---------------------------------------------------------------- system calls
@@ -137,6 +157,14 @@ def test_system_calls_of_a_chunk(tmp_path, stepper):
     total, each = calls_grown(few, many, LONG - SHORT)
     told(f"a chunk, the loop's system calls {each}", all=total)
     assert total <= GATE["chunk_syscalls"]
+
+
+def test_system_calls_of_a_chunk_among_many(tmp_path, stepper):
+    few = system_calls(tmp_path / "few", lambda g: run_streams(g, stepper, 16, 10), stepper.port)
+    many = system_calls(tmp_path / "many", lambda g: run_streams(g, stepper, 16, 60), stepper.port)
+    total, each = calls_grown(few, many, 16 * 50)
+    told(f"a chunk among those of 16 streams, the loop's system calls {each}", all=total)
+    assert total <= GATE["chunk_crowd_syscalls"]
 
 
 # ---------------------------------------------------------------- memory
