@@ -23,8 +23,6 @@
 #include "codec/json_block.h"
 #include "codec/json_scan_impl.h"
 
-#include <limits.h>
-
 /* By value of a byte. */
 enum { IS_NUMBER = 1, IS_ESCAPE = 2 };
 
@@ -46,7 +44,8 @@ struct cursor {
     const unsigned char *start, *end; /* end: after the last brace */
     const unsigned char *block;       /* the bits are those of the 64 bytes there */
     uint64_t stops, escaped;
-    uint64_t units; /* escaped bytes that are a u */
+    uint64_t units; /* escaped bytes that are a u; those of what takes two bytes or three, or three */
+    uint64_t units_2, units_3;
     uint64_t carry; /* 1: the byte after the block is escaped */
     uint64_t over;  /* characters that began in the block before reach so far into the one at hand; wide: 1 = the block
                        ended with one that was not ASCII */
@@ -58,6 +57,7 @@ struct cursor {
     unsigned noted; /* levels that are: 0 = none, no more */
     bool is_strict;
     uint32_t open[JSON_LEVELS_MAX + 1]; /* the notes of the open levels */
+    bool in_object;                     /* the innermost level is one */
     unsigned depth, max_depth;
     uint64_t is_object[JSON_DEPTH_CAP / 64]; /* a bit per level, set as it opens */
 };
@@ -66,30 +66,33 @@ struct cursor {
 
 /* ---- escapes ---- */
 
-/* What the four digits after the u at q say; more than any such number: there are not four. */
-static inline unsigned unit_at(const struct cursor *c, const unsigned char *q)
+/* The u at q, whose bit is that one: what it stands for takes two bytes, or three, where the masks say so. */
+static inline bool judge_unit(struct cursor *c, const unsigned char *q, uint64_t bit)
 {
     if (c->end - q < 5)
-        return UINT_MAX;
+        return false;
     unsigned a = digits[q[1]], b = digits[q[2]], d = digits[q[3]], e = digits[q[4]];
-    unsigned unit = (a & 15) << 12 | (b & 15) << 8 | (d & 15) << 4 | (e & 15);
-    return (a & b & d & e & IS_DIGIT) != 0 ? unit : UINT_MAX;
+    bool is_half = (a & 15) == 13 && (b & 15) >= 8; /* of a pair: two bytes and two */
+    bool is_ascii = a == IS_DIGIT && b == IS_DIGIT && (d & 15) < 8;
+    c->units |= bit;
+    c->units_2 |= is_ascii ? 0 : bit;
+    c->units_3 |= (a == IS_DIGIT && (b & 15) < 8) || is_half ? 0 : bit;
+    c->is_strict &= !is_half; /* pairs are left to the tree */
+    return (a & b & d & e & IS_DIGIT) != 0;
 }
 
 /* The second bytes of escapes are where the bits are. */
 static __attribute__((noinline)) void judge_each(struct cursor *c, uint64_t bits)
 {
+    c->units_2 = c->units_3 = 0;
     for (; bits != 0; bits &= bits - 1) {
         const unsigned char *q = c->block + __builtin_ctzll(bits);
         if (kinds[*q] & IS_ESCAPE)
             continue;
-        unsigned unit = *q == 'u' ? unit_at(c, q) : UINT_MAX;
-        if (unit == UINT_MAX) {
+        if (*q != 'u' || !judge_unit(c, q, bits & (0 - bits))) {
             c->is_bad = true;
             return;
         }
-        c->units |= bits & (0 - bits);
-        c->is_strict &= unit - 0xd800 >= 0x800; /* pairs are left to the tree */
     }
 }
 
@@ -104,22 +107,17 @@ static inline void judge_escapes(struct cursor *c, uint64_t bits, bool is_full)
         judge_each(c, bits);
 }
 
-/* What the escapes save of which the second bytes are where the bits are: those of a u. */
-static __attribute__((noinline)) uint32_t count_units(const struct cursor *c, uint64_t bits)
+static inline uint32_t n_bits(uint64_t bits)
 {
-    uint32_t less = 0;
-    for (; bits != 0; bits &= bits - 1) {
-        unsigned unit = unit_at(c, c->block + __builtin_ctzll(bits));
-        less += unit < 0x80 ? 4 : unit < 0x800 || unit - 0xd800 < 0x800 ? 3 : 2;
-    }
-    return less;
+    return (uint32_t)__builtin_popcountll(bits);
 }
 
+/* What the escapes save of which the second bytes are where the bits are. */
 static inline void count_escapes(struct cursor *c, uint64_t bits)
 {
-    c->less += (uint32_t)__builtin_popcountll(bits);
+    c->less += n_bits(bits);
     if ((bits & c->units) != 0)
-        c->less += count_units(c, bits & c->units);
+        c->less += 4 * n_bits(bits & c->units) - n_bits(bits & c->units_2) - n_bits(bits & c->units_3);
 }
 
 /* ---- characters beyond ASCII ---- */
@@ -207,8 +205,9 @@ static inline __attribute__((always_inline)) void load(struct cursor *c, const u
     struct json_bits bits = is_full ? json_bits_of(c->wide, block) : last_bits(c, block);
     uint64_t escaped = 0;
     c->block = block;
-    c->is_plain = (bits.stops | bits.slashes | c->carry) == 0;
+    c->is_plain = bits.stops == 0;
     if ((bits.slashes | c->carry) != 0) {
+        c->is_plain = false;
         escaped = json_escaped(bits.slashes, &c->carry);
         judge_escapes(c, escaped, is_full);
     }
@@ -368,12 +367,6 @@ static const unsigned char *name(struct cursor *c, const unsigned char *p)
     return *p == ':' ? blanks(p + 1) : NULL;
 }
 
-static inline bool top_is_object(const struct cursor *c)
-{
-    unsigned d = c->depth - 1;
-    return c->is_object[d / 64] >> d % 64 & 1;
-}
-
 /* An opening bracket and the blanks after it. */
 static const unsigned char *open_level(struct cursor *c, const unsigned char *p)
 {
@@ -382,7 +375,8 @@ static const unsigned char *open_level(struct cursor *c, const unsigned char *p)
     uint64_t mask = UINT64_C(1) << c->depth % 64, *level = &c->is_object[c->depth / 64];
     if (mask == 1)
         *level = 0; /* never written before */
-    *level = *p == '{' ? *level | mask : *level & ~mask;
+    c->in_object = *p == '{';
+    *level = c->in_object ? *level | mask : *level & ~mask;
     if (c->depth <= c->noted) {
         c->open[c->depth] = c->n_notes;
         note(c, p, p, c->depth == c->noted);
@@ -394,7 +388,8 @@ static const unsigned char *open_level(struct cursor *c, const unsigned char *p)
 /* The innermost level closes before p. */
 static inline void close_level(struct cursor *c, const unsigned char *p)
 {
-    c->depth--;
+    unsigned outer = --c->depth - 1;
+    c->in_object = c->is_object[outer / 64] >> outer % 64 & 1;
     if (c->depth > c->noted)
         return;
     struct json_note *n = &c->notes[c->open[c->depth]];
@@ -408,7 +403,7 @@ static const unsigned char *after_value(struct cursor *c, const unsigned char *p
 {
     while (c->depth > base) {
         p = blanks(p);
-        bool is_object = top_is_object(c);
+        bool is_object = c->in_object;
         if (*p == ',') {
             p = blanks(p + 1);
             return is_object ? name(c, p) : p;
@@ -510,11 +505,12 @@ static void prepare(struct cursor *c, struct bytes text, unsigned max_depth, str
 #endif
     c->start = c->block = (const unsigned char *)text.p;
     c->end = c->start + text.n;
-    c->carry = c->units = c->over = 0;
+    c->carry = c->over = c->units = c->units_2 = c->units_3 = 0;
     c->is_bad = false;
     c->is_strict = true;
     c->depth = 1;
-    c->is_object[0] = 0;
+    c->is_object[0] = 1;
+    c->in_object = true;
     c->max_depth = max_depth < JSON_DEPTH_CAP ? max_depth : JSON_DEPTH_CAP;
     bool is_noted = index != NULL && index->max > 0 && text.n <= UINT32_MAX;
     c->notes = is_noted ? index->v : NULL;

@@ -109,9 +109,9 @@ struct bytes json_tree_bytes(yyjson_val *v)
     return bytes_from(yyjson_get_str(v), yyjson_get_len(v));
 }
 
-struct bytes json_tree_str(yyjson_val *object, const char *name)
+yyjson_val *json_tree_member(yyjson_val *object, struct bytes name)
 {
-    return json_tree_bytes(yyjson_obj_get(object, name));
+    return yyjson_obj_getn(object, name.p, name.n);
 }
 
 /* Text of a JSON number -> whole number; "1e2" and "5.0" are whole. */
@@ -170,10 +170,10 @@ bool json_tree_to_int(yyjson_val *v, int64_t *out)
     return false;
 }
 
-int64_t json_tree_int(yyjson_val *object, const char *name, int64_t none)
+int64_t json_tree_number(yyjson_val *v, int64_t none)
 {
-    int64_t v;
-    return json_tree_to_int(yyjson_obj_get(object, name), &v) ? v : none;
+    int64_t n;
+    return json_tree_to_int(v, &n) ? n : none;
 }
 
 bool json_tree_bool(yyjson_val *object, const char *name, bool none)

@@ -24,10 +24,19 @@ size_t json_tree_fault(struct bytes text, const char **what);
 /* Serialises a value as JSON text in the arena: member order, raw numbers and string content kept. */
 struct bytes json_tree_text(const yyjson_val *v, struct arena *arena);
 /* Convenience readers, tolerant: wrong type or absent gives the zero value. */
-struct bytes json_tree_str(yyjson_val *object, const char *name);          /* p NULL when absent or not a string */
-int64_t json_tree_int(yyjson_val *object, const char *name, int64_t none); /* raw numbers that are whole */
+yyjson_val *json_tree_member(yyjson_val *object, struct bytes name); /* the first of that name */
+struct bytes json_tree_bytes(yyjson_val *v);                         /* of a string value */
+int64_t json_tree_number(yyjson_val *v, int64_t none);               /* raw numbers that are whole */
+/* Of the member of that name; most names are known as this is compiled, and so their lengths. */
+static inline struct bytes json_tree_str(yyjson_val *object, const char *name)
+{
+    return json_tree_bytes(json_tree_member(object, bytes_of(name))); /* p NULL when absent or not a string */
+}
+static inline int64_t json_tree_int(yyjson_val *object, const char *name, int64_t none)
+{
+    return json_tree_number(json_tree_member(object, bytes_of(name)), none);
+}
 bool json_tree_bool(yyjson_val *object, const char *name, bool none);
-struct bytes json_tree_bytes(yyjson_val *v); /* of a string value */
 /* Whole number of a raw or typed number value; false when it is none. "1e2" and "5.0" count as whole. */
 bool json_tree_to_int(yyjson_val *v, int64_t *out);
 

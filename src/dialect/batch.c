@@ -4,7 +4,7 @@ struct event *batch_add(struct batch *b, enum event_kind kind)
 {
     if (b->n == b->cap) {
         size_t cap = b->cap ? b->cap * 2 : 4;
-        struct event *v = ARENA_ARRAY(b->arena, struct event, cap);
+        struct event *v = arena_alloc_raw(b->arena, cap * sizeof *v);
         if (b->n > 0)
             memcpy(v, b->v, b->n * sizeof *v);
         b->v = v;

@@ -204,7 +204,10 @@ static void count_content(struct call *c, const struct walk *content, unsigned d
 {
     if (depth > NESTED_MAX)
         return;
-    c->prompt_bytes += walk_string_bytes(content);
+    if (raw_is_string(content->value)) {
+        c->prompt_bytes += walk_string_bytes(content);
+        return;
+    }
     struct walk parts = walk_into(content);
     while (walk_next(&parts)) {
         struct walk members = walk_into(&parts);
@@ -284,7 +287,7 @@ static void count_tools(struct call *c, const struct walk *tools)
 
 static bool may_have_marker(const struct walk *message)
 {
-    return walk_may_name(message, BYTES("cache_control")) || walk_may_name(message, BYTES("prompt_cache_breakpoint"));
+    return walk_may_name(message, BYTES("cache_control"), BYTES("prompt_cache_breakpoint"));
 }
 
 /* A marker moves on as a conversation grows: the message is the same without it. */

@@ -72,29 +72,8 @@ struct walk walk_of(struct bytes value)
     return w;
 }
 
-static struct bytes noted(const struct json_index *index, uint32_t i)
+bool walk_next_raw(struct walk *w)
 {
-    return (struct bytes){index->text + index->v[i].at, index->v[i].end - index->v[i].at};
-}
-
-static bool next_note(struct walk *w)
-{
-    if (w->next >= w->end)
-        return false;
-    if (w->is_object) {
-        struct bytes name = noted(w->index, w->next++);
-        w->name = (struct bytes){name.p + 1, name.n - 2};
-    }
-    w->here = w->next;
-    w->value = noted(w->index, w->here);
-    w->next = w->index->v[w->here].next;
-    return true;
-}
-
-bool walk_next(struct walk *w)
-{
-    if (w->index != NULL)
-        return next_note(w);
     struct bytes t = w->text;
     size_t at = skip_blanks(t, w->at);
     if (at < t.n && t.p[at] == ',')
@@ -129,20 +108,24 @@ struct walk walk_into(const struct walk *w)
     const struct json_note *n = &w->index->v[w->here];
     if (n->less != 0)
         return walk_of(w->value);
-    return (struct walk){
-        .is_object = w->value.p[0] == '{', .index = w->index, .next = w->here + 1, .end = n->next, .here = w->here};
+    struct walk inside;
+    inside.is_object = w->value.p[0] == '{';
+    inside.index = w->index;
+    inside.next = w->here + 1;
+    inside.end = n->next;
+    return inside; /* the rest is set by the first step */
 }
 
 struct walk walk_on(struct bytes value, const struct json_index *index)
 {
     struct walk members = {.is_object = true, .index = index, .next = 1, .end = index->n > 0 ? index->v[0].next : 0};
-    while (value.p != NULL && next_note(&members))
+    while (value.p != NULL && walk_next_noted(&members))
         if (members.value.p == value.p)
             return members;
     return (struct walk){.value = value};
 }
 
-bool walk_may_name(const struct walk *w, struct bytes name)
+bool walk_may_name(const struct walk *w, struct bytes one, struct bytes other)
 {
     if (w->index == NULL)
         return true;
@@ -151,9 +134,11 @@ bool walk_may_name(const struct walk *w, struct bytes name)
     const struct json_note *n = &w->index->v[w->here], *end = &w->index->v[n->next];
     for (; n < end; n++) {
         const char *p = w->index->text + n->at;
-        if (*p != '"' && n->less != 0)
+        if (n->less != 0 && *p != '"')
             return true; /* too deep for notes */
-        if (n->end - n->at == name.n + 2 && memcmp(p + 1, name.p, name.n) == 0)
+        size_t inside = (size_t)(n->end - n->at) - 2;
+        if ((inside == one.n && memcmp(p + 1, one.p, inside) == 0) ||
+            (inside == other.n && memcmp(p + 1, other.p, inside) == 0))
             return true;
     }
     return false;

@@ -22,15 +22,16 @@ struct walk {
 
 /* Over the object or array in `value`; over nothing when it is neither. */
 struct walk walk_of(struct bytes value);
-bool walk_next(struct walk *w);
+static inline bool walk_next(struct walk *w);
 /* Over what is in the value that w stands on. */
 struct walk walk_into(const struct walk *w);
 /* Stands on a member of the outer object of a text that has notes (without any, or p NULL: simply on a value):
  * walk_into, walk_string_bytes and walk_may_name may follow. They, and what they lead to, go from note to note. The
  * index outlives the walk. */
 struct walk walk_on(struct bytes value, const struct json_index *index);
-/* False only where no object in the value that w stands on has a member of that name, written without escapes. */
-bool walk_may_name(const struct walk *w, struct bytes name);
+/* False only where no object in the value that w stands on has a member of one of these names, written without escapes.
+ */
+bool walk_may_name(const struct walk *w, struct bytes one, struct bytes other);
 /* The next member of that name; its value is in w->value. */
 bool walk_find(struct walk *w, const char *name);
 /* raw_string_bytes of the value that w stands on. */
@@ -45,5 +46,33 @@ bool raw_is_string(struct bytes raw);
 bool raw_is_nothing(struct bytes raw);
 /* UTF-8 bytes that a raw string stands for. */
 uint64_t raw_string_bytes(struct bytes raw);
+
+/* ---- parts of the above ---- */
+
+bool walk_next_raw(struct walk *w);
+
+static inline struct bytes walk_noted(const struct json_index *index, uint32_t i)
+{
+    return (struct bytes){index->text + index->v[i].at, index->v[i].end - index->v[i].at};
+}
+
+static inline bool walk_next_noted(struct walk *w)
+{
+    if (w->next >= w->end)
+        return false;
+    if (w->is_object) {
+        struct bytes name = walk_noted(w->index, w->next++);
+        w->name = (struct bytes){name.p + 1, name.n - 2};
+    }
+    w->here = w->next;
+    w->value = walk_noted(w->index, w->here);
+    w->next = w->index->v[w->here].next;
+    return true;
+}
+
+static inline bool walk_next(struct walk *w)
+{
+    return w->index != NULL ? walk_next_noted(w) : walk_next_raw(w);
+}
 
 #endif
