@@ -11,7 +11,7 @@
 #include "dialect/error.h"
 #include "plan/affinity.h"
 
-enum { FLIGHT_BYTES = 1700 /* what most need of the arena: the engine, two links, one attempt */ };
+enum { FLIGHT_BYTES = 2048 /* what most need of the arena: the engine, two links, one attempt */ };
 
 /* ---- actions ---- */
 
