@@ -36,7 +36,8 @@ static inline bool buf_put(struct buf *b, struct bytes a)
     b->n += a.n;
     return true;
 }
-static inline bool buf_puts(struct buf *b, const char *cstr) /* of a literal, the length is known to the compiler */
+/* Inlined always: the length of a literal is known then. */
+static inline __attribute__((always_inline)) bool buf_puts(struct buf *b, const char *cstr)
 {
     return buf_put(b, bytes_of(cstr));
 }

@@ -27,23 +27,26 @@ size_t fields_find(const struct fields *f, struct bytes name, size_t from);
 /* How many of that name; the first one's value, with p NULL when there is none. */
 size_t fields_count_of(const struct fields *f, struct bytes name, struct bytes *first);
 
-static inline bool fields_may_have(const struct fields *f, struct bytes name)
+/* The look-ups are inlined for the sake of the name's mark and length, which are constants then. */
+#define FIELDS_INLINE static inline __attribute__((always_inline))
+
+FIELDS_INLINE bool fields_may_have(const struct fields *f, struct bytes name)
 {
     return f->marks == 0 || (f->marks & field_mark(name)) != 0;
 }
 /* The first field of that name; p is NULL when there is none. */
-static inline struct bytes fields_get(const struct fields *f, const char *name)
+FIELDS_INLINE struct bytes fields_get(const struct fields *f, const char *name)
 {
     struct bytes wanted = bytes_of(name);
     size_t at = fields_may_have(f, wanted) ? fields_find(f, wanted, 0) : f->n;
     return at < f->n ? f->v[at].value : (struct bytes){NULL, 0};
 }
-static inline bool fields_has(const struct fields *f, const char *name)
+FIELDS_INLINE bool fields_has(const struct fields *f, const char *name)
 {
     struct bytes wanted = bytes_of(name);
     return fields_may_have(f, wanted) && fields_find(f, wanted, 0) < f->n;
 }
-static inline size_t fields_count(const struct fields *f, const char *name)
+FIELDS_INLINE size_t fields_count(const struct fields *f, const char *name)
 {
     struct bytes wanted = bytes_of(name), first;
     return fields_may_have(f, wanted) ? fields_count_of(f, wanted, &first) : 0;
