@@ -177,9 +177,12 @@ bool meter_words(const struct attempt_record *rec, char out[METER_WORDS])
 {
     const char *billed = rec->abort_words != NULL ? rec->abort_words : "";
     bool is_odd = rec->is_price_standin && rec->tokens_from != TOKENS_UNBILLED;
+    out[0] = '\0';
+    if (billed[0] == '\0' && !is_odd)
+        return false;
     snprintf(out, METER_WORDS, "%s%s%s%s", billed, billed[0] != '\0' && is_odd ? "; " : "", is_odd ? rec->service : "",
              is_odd ? " has no rates of its own, priced as standard" : "");
-    return out[0] != '\0';
+    return true;
 }
 
 static int64_t plus(int64_t a, int64_t b)
