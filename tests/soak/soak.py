@@ -9,8 +9,8 @@ answered. What is compared, and how:
 
 - memory: resident KB each second, after a warm-up (two fifths of the time, at most a minute), in which tables fill up. The line through
   the samples must not rise by more than 1 MB over the span, or by more than 0.5 MB where the median of the last third is also 0.5 MB
-  above that of the first. Without a leak it rises by 0.3 MB in the first minutes, then no more; 100 bytes a request make 1 MB in 10,000
-  requests.
+  above that of the first. Without a leak it rises by 0.3 to 0.5 MB, in two minutes as in thirty; 100 bytes a request make 1 MB in
+  10,000 requests.
 - live objects and descriptors: before the load and after it, both times with no connection to a provider open (a reload to other
   addresses lets them go). They must be equal.
 - ledger: rows = requests counted by the gateway = lines of the access log; each answer that a client had has its row; none lost."""
