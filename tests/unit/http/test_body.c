@@ -6,10 +6,20 @@
 #include "base/buf.h"
 #include "base/check.h"
 
+static enum body_result next(struct body_reader *b, bool is_quick, struct bytes *in, struct bytes *data)
+{
+    if (is_quick && body_whole_chunk(b, in, data))
+        return BODY_DATA;
+    bool is_dry = body_is_dry(b, *in);
+    enum body_result r = body_next(b, in, data);
+    assert_true(!is_dry || r == BODY_MORE);
+    return r;
+}
+
 /* Feeds `in` in pieces of `step` bytes (first piece: `first`). Returns the last result; payload goes to *out, the
- * number of bytes used to *used. */
-static enum body_result feed(struct bytes in, enum framing f, uint64_t length, size_t first, size_t step,
-                             struct buf *out, size_t *used)
+ * number of bytes used to *used. is_quick: whole chunks are asked for first. */
+static enum body_result feed_by(bool is_quick, struct bytes in, enum framing f, uint64_t length, size_t first,
+                                size_t step, struct buf *out, size_t *used)
 {
     struct body_reader b;
     enum body_result r = BODY_MORE;
@@ -19,7 +29,7 @@ static enum body_result feed(struct bytes in, enum framing f, uint64_t length, s
     for (size_t at = 0, n = first; at <= in.n && r == BODY_MORE; at += n, n = step) {
         struct bytes piece = bytes_slice(in, at, at + n);
         struct bytes left = piece, data;
-        while ((r = body_next(&b, &left, &data)) == BODY_DATA)
+        while ((r = next(&b, is_quick, &left, &data)) == BODY_DATA)
             buf_put(out, data);
         *used += piece.n - left.n;
     }
@@ -28,13 +38,20 @@ static enum body_result feed(struct bytes in, enum framing f, uint64_t length, s
     return r;
 }
 
+static enum body_result feed(struct bytes in, enum framing f, uint64_t length, size_t first, size_t step,
+                             struct buf *out, size_t *used)
+{
+    return feed_by(false, in, f, length, first, step, out, used);
+}
+
 static void assert_chunked(const char *text, enum body_result want, const char *payload, size_t n_left)
 {
     struct bytes in = bytes_of(text);
     struct buf out = {0};
     size_t used = 0;
-    for (size_t first = 1; first <= in.n; first++) {
-        enum body_result r = feed(in, FRAMING_CHUNKED, 0, first, in.n, &out, &used);
+    for (size_t i = 0; i < 2 * in.n; i++) {
+        size_t first = i / 2 + 1;
+        enum body_result r = feed_by(i % 2 == 1, in, FRAMING_CHUNKED, 0, first, in.n, &out, &used);
         if (r != want)
             print_message("in: %s split %zu\n", text, first);
         assert_int_equal(r, want);
@@ -117,6 +134,34 @@ static void test_other_framings(void **state)
     buf_fini(&out);
 }
 
+static void assert_whole(const char *text, const char *payload, size_t n_left)
+{
+    struct body_reader b;
+    struct bytes in = bytes_of(text), data;
+    body_init(&b, FRAMING_CHUNKED, 0);
+    bool is_whole = body_whole_chunk(&b, &in, &data);
+    assert_int_equal(is_whole, payload != NULL);
+    assert_int_equal(in.n, n_left);
+    if (payload != NULL)
+        assert_true(bytes_eq(data, bytes_of(payload)));
+}
+
+/* A chunk in one piece; everything else is left as it was, for body_next. */
+static void test_whole_chunks(void **state)
+{
+    assert_whole("5\r\nhello\r\n", "hello", 0);
+    assert_whole("00005\r\nhello\r\n5\r\n", "hello", 3);
+    assert_whole("5\r\nhello\r", NULL, 9);
+    assert_whole("5\r\nhello\n\r", NULL, 10);
+    assert_whole("5\n\nhello\r\n", NULL, 10);
+    assert_whole("6\r\nhello\r\n", NULL, 10);
+    assert_whole("5;a\r\nhello\r\n", NULL, 12);
+    assert_whole("0\r\n\r\n", NULL, 5);
+    assert_whole("\r\nhello\r\n", NULL, 9);
+    assert_whole("ffffffffffffffff5\r\nhello\r\n", NULL, 26);
+    assert_whole("", NULL, 0);
+}
+
 static void test_chunk_head(void **state)
 {
     char out[BODY_CHUNK_HEAD_BYTES];
@@ -130,11 +175,9 @@ static void test_chunk_head(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chunks_at_every_split),
-        cmocka_unit_test(test_bad_chunks),
-        cmocka_unit_test(test_lines_are_bounded),
-        cmocka_unit_test(test_other_framings),
-        cmocka_unit_test(test_chunk_head),
+        cmocka_unit_test(test_chunks_at_every_split), cmocka_unit_test(test_bad_chunks),
+        cmocka_unit_test(test_lines_are_bounded),     cmocka_unit_test(test_other_framings),
+        cmocka_unit_test(test_whole_chunks),          cmocka_unit_test(test_chunk_head),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

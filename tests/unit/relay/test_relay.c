@@ -438,6 +438,29 @@ static void test_idle_and_pause(void **state)
     outcome_is(OUTCOME_IDLE_TIMEOUT);
 }
 
+/* The short way takes what only counts, in time; it does nothing to all else. */
+static void test_short_way(void **state)
+{
+    struct event word = {.kind = EVENT_TEXT, .is_token = true, .text = BYTES("four"), .text_bytes = 4};
+    struct event usage = {.kind = EVENT_USAGE, .usage = USAGE_NONE};
+    begin("START 1>0");
+    sent(0, 1);
+    assert_false(relay_flow(r, 1, &word, T0 + 50 * MS)); /* a first token is more than a count */
+    token(100 * MS, 1, "COMMIT 1");
+    assert_true(relay_flow(r, 1, &word, T0 + 1100 * MS)); /* exactly at its idle time: not late */
+    wakes_at(2100 * MS);
+    assert_false(relay_flow(r, 1, &word, T0 + 2100 * MS + 1));
+    assert_false(relay_flow(r, 2, &word, T0 + 1200 * MS));
+    assert_false(relay_flow(r, 1, &usage, T0 + 1200 * MS));
+    wakes_at(2100 * MS);
+    at(1300 * MS, RELAY_PAUSED, 1, "");
+    assert_false(relay_flow(r, 1, &word, T0 + 1400 * MS));
+    at(1500 * MS, RELAY_RESUMED, 1, "");
+    assert_true(relay_flow(r, 1, &word, T0 + 1600 * MS));
+    time_is(2600 * MS, "CANCEL 1, INSTREAM, RECORD");
+    assert_false(relay_flow(r, 1, &word, T0 + 2600 * MS));
+}
+
 static void test_error_event_inside_200(void **state)
 {
     struct failure f = failure_of(FAILURE_OVERLOAD, 0);
@@ -1184,6 +1207,7 @@ int main(void)
         TEST(test_empty_answer),
         TEST(test_sticky),
         TEST(test_idle_and_pause),
+        TEST(test_short_way),
         TEST(test_error_event_inside_200),
         TEST(test_retry_quick_500),
         TEST(test_no_retry),
