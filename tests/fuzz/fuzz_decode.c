@@ -196,8 +196,13 @@ static uint64_t heard(struct bytes in, const struct dialect *dialect, bool strip
     for (;;) {
         struct decoded out = {0};
         struct bytes ahead = sse_ahead(&s);
-        size_t n = looks_ahead && ahead.n > 0 ? decoder_ahead(&d, ahead, &out) : 0, cut = out.strip_end - out.strip_at;
+        struct output known = {0};
+        size_t n = looks_ahead && ahead.n > 0 ? decoder_ahead(&d, ahead, &known) : 0;
+        size_t cut = known.strip_end - known.strip_at;
         if (n > 0) {
+            out =
+                (struct decoded){.v = known.v, .n = known.n, .strip_at = known.strip_at, .strip_end = known.strip_end};
+            RM_ASSERT(known.raw.n == n && known.raw.p == ahead.p);
             RM_ASSERT(n <= ahead.n && out.strip_at <= out.strip_end && out.strip_end <= n);
             sse_pass(&s, n);
         } else if (sse_next(&s, &ev) == SSE_MORE) {
