@@ -51,8 +51,7 @@ struct relay {
     uint64_t deadline_us;           /* until the commit */
     uint64_t quiet_us;         /* no clock is due before it but the own one of `now`, which moves with each event */
     uint64_t heartbeat_due_us; /* 0 = off */
-    bool is_head_sent;
-    struct attempt now; /* the attempt that is out, or was last: what an event is about */
+    struct attempt now;        /* the attempt that is out, or was last: what an event is about */
 
     /* The link being tried. */
     uint64_t link_start_us; /* start of its first attempt: its budget runs from here; 0 = none yet */
@@ -72,7 +71,8 @@ struct relay {
     bool is_429_owed;
 
     bool is_later;        /* an earlier link failed for its own reasons */
-    uint64_t n_ignored;   /* events of attempts that were over */
+    bool is_head_sent;    /* the client has seen a status */
+    uint32_t n_ignored;   /* events of attempts that were over */
     struct failure *last; /* the last failure; NULL = none. In the arena, as what follows: most requests have none */
     const struct link_conf *last_link;
     const struct link_conf *context_failed; /* its context was too short: only larger windows from here */
