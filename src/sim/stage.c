@@ -456,8 +456,12 @@ enum err stage_run(const struct stage_conf *conf)
 {
     struct stage s = {.conf = conf, .rng = {conf->seed}};
     struct latency *latency = latency_new(1);
-    s.env = (struct relay_env){
-        .registry = registry_new(), .rng = &s.rng, .hedges = hedge_book_new(), .latency = latency_core(latency, 0)};
+    struct ratio_book *ratios = ratio_book_new(1);
+    s.env = (struct relay_env){.registry = registry_new(),
+                               .rng = &s.rng,
+                               .hedges = hedge_book_new(),
+                               .latency = latency_core(latency, 0),
+                               .ratios = ratio_core(ratios, 0)};
     s.caches = cache_memory_new();
     enum err e = plan_bind(s.env.registry, conf->config);
     if (e == ERR_OK)
@@ -472,6 +476,7 @@ enum err stage_run(const struct stage_conf *conf)
     registry_free(s.env.registry);
     hedge_book_free(s.env.hedges);
     latency_free(latency);
+    ratio_book_free(ratios);
     cache_memory_free(s.caches);
     return e;
 }

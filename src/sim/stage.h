@@ -1,8 +1,8 @@
 /* Requests of one route, played through the real engine on a virtual clock, in the order of their arrival and as many
  * at once as were. Who plays the providers is handed in: the past (sim/replay.h), or providers that are known.
  *
- * Health, latency history, hedge caps and what is known of prompts that come again are the engine's own, shared by all
- * requests, and begin empty. Pure: no clock, no I/O; equal under an equal seed. */
+ * Health, latency history, bytes a token, hedge caps and what is known of prompts that come again are the engine's own,
+ * shared by all requests, and begin empty. Pure: no clock, no I/O; equal under an equal seed. */
 #ifndef RM_SIM_STAGE_H
 #define RM_SIM_STAGE_H
 

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { N = 12000, TARGETS = 3, MINUTE_US = 60000000 };
+enum { N = 12000, TARGETS = 3, MINUTE_US = 60000000, BYTES_A_TOKEN = 2 };
 #define WALL_MS INT64_C(1790000000000)
 
 /* ---- the providers that are known ---- */
@@ -92,7 +92,8 @@ struct setup {
     struct link_conf links[TARGETS];
     struct route_conf route;
     struct price prices[TARGETS];
-    unsigned beta_permille; /* not the gateway's: of the world it stands in */
+    unsigned beta_permille;       /* not the gateway's: of the world it stands in */
+    int64_t n_estimated, n_meant; /* tokens of the prompts that nobody reported: as written down, and as they were */
 };
 
 static void set_up(struct setup *s, uint32_t budget_ms)
@@ -141,6 +142,7 @@ struct happening {
     size_t n, n_asked;
     struct past *past; /* NULL = only counted */
     struct replay_tally tally;
+    int64_t n_estimated, n_meant;
 };
 
 static bool next_request(void *arg, struct stage_request *out)
@@ -151,8 +153,8 @@ static bool next_request(void *arg, struct stage_request *out)
     size_t i = h->n_asked++;
     *out = (struct stage_request){.at_us = h->at_us[i], .dialect = "openai", .leave_us = -1, .id = i + 1};
     out->wall_ms = WALL_MS + (int64_t)(h->at_us[i] - PAST_START_US) / 1000;
-    out->call =
-        (struct call){.is_stream = i % 3 != 0, .max_tokens = -1, .n = 1, .prompt_bytes = (uint64_t)prompt_of(i) * 4};
+    out->call = (struct call){
+        .is_stream = i % 3 != 0, .max_tokens = -1, .n = 1, .prompt_bytes = (uint64_t)prompt_of(i) * BYTES_A_TOKEN};
     if (i % 97 == 5)
         out->leave_us = 700000;
     return true;
@@ -163,6 +165,12 @@ static void take_record(void *arg, size_t request, const struct request_record *
     struct happening *h = arg;
     assert_true(request < N);
     tally_add(&h->tally, rec);
+    for (uint16_t i = 0; i < rec->n_attempts; i++) {
+        if (rec->attempts[i].tokens_from != TOKENS_ESTIMATED)
+            continue;
+        h->n_estimated += rec->attempts[i].tokens.input;
+        h->n_meant += prompt_of(request);
+    }
     if (h->past != NULL)
         past_add(h->past, rec);
 }
@@ -187,6 +195,8 @@ static void happen(struct setup *s, uint64_t seed, bool has_outages, struct repl
                               .seed = seed};
     assert_int_equal(stage_run(&conf), ERR_OK);
     tally_end(&h->tally, out);
+    s->n_estimated = h->n_estimated;
+    s->n_meant = h->n_meant;
     if (past != NULL) {
         past_seal(h->past);
         *past = h->past;
@@ -245,9 +255,12 @@ static void test_the_actual_policy_comes_out_as_recorded(void **state)
         happen(&s, seed, true, &truth, &past);
         replay_recorded(past, &recorded);
         assert_memory_equal(&recorded, &truth, sizeof truth);
+        assert_near("estimated prompts", s.n_estimated, s.n_meant,
+                    2); /* by what was learned: 4 bytes a token is half */
         struct replay_result r = again(past, &s, seed + 100);
         past_free(past);
         assert_close(&r.figures, &truth);
+        assert_near("waste", r.figures.waste_nusd, truth.waste_nusd, 5);
         assert_true(r.draws.n_recorded * 10 > r.figures.n_attempts * 9);
     }
 }
