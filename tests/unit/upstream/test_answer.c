@@ -54,7 +54,7 @@ static struct told run(const struct answer_spec *spec, const char *type, const c
                        size_t first, size_t step, int how)
 {
     struct field v[2] = {{BYTES("content-type"), bytes_of(type)}, {BYTES("content-encoding"), bytes_of(coding)}};
-    struct head head = {.status = 200, .fields = {v, coding ? 2 : 1}};
+    struct head head = {.status = 200, .fields = {.v = v, .n = coding ? 2 : 1}};
     struct told t = {0};
     struct answer a;
     struct output out;
