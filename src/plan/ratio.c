@@ -7,9 +7,10 @@
  * judged while the fallback was in force is dropped once the ratio is known.
  *
  * Integers throughout: a call's bytes and tokens are below 2^40, its error below 2^43, a cell holds 2^11 calls, and
- * there are 2^8 cores, so that sums stay below 2^62. The writer halves its cell inside an odd `turn`; a reader that
- * meets that looks again, and leaves the cell out if it does not end. For its own estimates a core adds all cores up
- * once in VIEW_EVERY calls, or always while nothing is known. */
+ * there are 2^8 cores, so that sums stay below 2^62. The writer changes its cell inside an odd `turn`, so that nobody
+ * takes the bytes of one moment with the tokens of a later one; a reader that meets a change looks again, and leaves
+ * the cell out if that does not end. For its own estimates a core adds all cores up once in VIEW_EVERY calls, or always
+ * while nothing is known. */
 #include "plan/ratio.h"
 
 #include "base/mem.h"
@@ -29,7 +30,7 @@ struct side {
 };
 
 struct cell {
-    _Atomic uint32_t turn; /* odd while it is being halved */
+    _Atomic uint32_t turn; /* odd while it is being changed */
     struct side sides[RATIO_N_SIDES];
     _Atomic uint64_t n_whole, whole_tokens;
 };
@@ -103,31 +104,40 @@ static struct cell *own_cell(struct ratio_core *c, uint16_t target_id)
     return cell;
 }
 
+/* A change of the writer's: its stores come between, each a release, so none is seen before the odd turn. */
+static void begin_change(struct cell *cell)
+{
+    uint32_t turn = atomic_load_explicit(&cell->turn, memory_order_relaxed);
+    atomic_store_explicit(&cell->turn, turn + 1, memory_order_relaxed);
+}
+
+static void end_change(struct cell *cell)
+{
+    uint32_t turn = atomic_load_explicit(&cell->turn, memory_order_relaxed);
+    atomic_store_explicit(&cell->turn, turn + 1, memory_order_release);
+}
+
 static void halve(_Atomic uint64_t *v)
 {
     set(v, get(v) / 2);
 }
 
 /* As often as it takes until less than RATIO_SAMPLES_MAX are left; v[0] is the number of samples. */
-static void fade(struct cell *cell, _Atomic uint64_t *const *v, size_t n)
+static void fade(_Atomic uint64_t *const *v, size_t n)
 {
-    while (get(v[0]) >= RATIO_SAMPLES_MAX) {
-        uint32_t turn = atomic_load_explicit(&cell->turn, memory_order_relaxed);
-        (void)atomic_exchange_explicit(&cell->turn, turn + 1, memory_order_acq_rel);
+    while (get(v[0]) >= RATIO_SAMPLES_MAX)
         for (size_t i = 0; i < n; i++)
             halve(v[i]);
-        atomic_store_explicit(&cell->turn, turn + 2, memory_order_release);
-    }
 }
 
-static void fade_side(struct cell *cell, struct side *s)
+static void fade_side(struct side *s)
 {
-    fade(cell, (_Atomic uint64_t *const[]){&s->n, &s->bytes, &s->tokens, &s->error, &s->judged}, LINE_SIDE);
+    fade((_Atomic uint64_t *const[]){&s->n, &s->bytes, &s->tokens, &s->error, &s->judged}, LINE_SIDE);
 }
 
 static void fade_whole(struct cell *cell)
 {
-    fade(cell, (_Atomic uint64_t *const[]){&cell->n_whole, &cell->whole_tokens}, 2);
+    fade((_Atomic uint64_t *const[]){&cell->n_whole, &cell->whole_tokens}, 2);
 }
 
 static bool is_turned(const struct cell *cell, uint32_t turn)
@@ -135,7 +145,7 @@ static bool is_turned(const struct cell *cell, uint32_t turn)
     return (turn & 1) != 0 || atomic_load_explicit(&cell->turn, memory_order_relaxed) != turn;
 }
 
-/* False when the cell was being halved. */
+/* False when the cell was being changed. */
 static bool look_at_side(const struct cell *cell, enum ratio_side side, struct sums *out)
 {
     const struct side *s = &cell->sides[side];
@@ -144,7 +154,7 @@ static bool look_at_side(const struct cell *cell, enum ratio_side side, struct s
     return !is_turned(cell, turn);
 }
 
-/* A halving is a few stores: it is waited for, though not for ever. */
+/* A change is a few stores: it is waited for, though not for ever. */
 static bool read_side(const struct cell *cell, enum ratio_side side, struct sums *out)
 {
     bool ok = false;
@@ -169,17 +179,26 @@ static struct sums add_up(const struct ratio_book *b, uint16_t target_id, enum r
     return all;
 }
 
+static bool read_whole_answers(const struct cell *cell, uint64_t *n, uint64_t *tokens)
+{
+    for (int i = 0; i < LOOKS_MAX; i++) {
+        uint32_t turn = atomic_load_explicit(&cell->turn, memory_order_acquire);
+        *n = get(&cell->n_whole);
+        *tokens = get(&cell->whole_tokens);
+        if (!is_turned(cell, turn))
+            return true;
+    }
+    return false;
+}
+
 /* Whole answers and their tokens, of all cores. */
 static void add_up_whole(const struct ratio_book *b, uint16_t target_id, uint64_t *n, uint64_t *tokens)
 {
+    uint64_t more, more_tokens;
     *n = *tokens = 0;
     for (unsigned i = 0; i < b->n_cores; i++) {
         const struct cell *cell = find_cell(&b->cores[i], target_id);
-        if (cell == NULL)
-            continue;
-        uint32_t turn = atomic_load_explicit(&cell->turn, memory_order_acquire);
-        uint64_t more = get(&cell->n_whole), more_tokens = get(&cell->whole_tokens);
-        if (is_turned(cell, turn))
+        if (cell == NULL || !read_whole_answers(cell, &more, &more_tokens))
             continue;
         *n += more;
         *tokens += more_tokens;
@@ -246,11 +265,13 @@ void ratio_learn(struct ratio_core *c, uint16_t target_id, enum ratio_side side,
     struct side *s = &cell->sides[side];
     if (!is_known(&s->view) || get(&s->n) % VIEW_EVERY == 0)
         s->view = add_up(c->book, target_id, side);
+    begin_change(cell);
     judge(s, bytes, (uint64_t)tokens);
     set(&s->bytes, get(&s->bytes) + bytes);
     set(&s->tokens, get(&s->tokens) + (uint64_t)tokens);
     set(&s->n, get(&s->n) + 1);
-    fade_side(cell, s);
+    fade_side(s);
+    end_change(cell);
 }
 
 void ratio_learn_whole(struct ratio_core *c, uint16_t target_id, int64_t tokens)
@@ -258,9 +279,11 @@ void ratio_learn_whole(struct ratio_core *c, uint16_t target_id, int64_t tokens)
     if (tokens < 0 || (uint64_t)tokens >= CALL_MAX)
         return;
     struct cell *cell = own_cell(c, target_id);
+    begin_change(cell);
     set(&cell->whole_tokens, get(&cell->whole_tokens) + (uint64_t)tokens);
     set(&cell->n_whole, get(&cell->n_whole) + 1);
     fade_whole(cell);
+    end_change(cell);
 }
 
 /* ---- for people ---- */
@@ -379,7 +402,7 @@ enum err ratio_read_line(struct ratio_book *b, struct registry *r, struct bytes 
     struct cell *cell = own_cell(&b->cores[0], id);
     for (unsigned i = 0; i < RATIO_N_SIDES; i++) {
         load_side(&cell->sides[i], &l.sides[i]);
-        fade_side(cell, &cell->sides[i]);
+        fade_side(&cell->sides[i]);
     }
     set(&cell->n_whole, l.n_whole);
     set(&cell->whole_tokens, l.n_whole > 0 ? l.whole_tokens : 0);
