@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { ACCEPTS_A_TURN = 64 };
-
 /* ---- time ---- */
 
 uint64_t provider_since_reset_ms(const struct provider *p)
@@ -28,12 +26,16 @@ bool provider_is_cold(const struct provider *p)
 
 /* ---- the listener ---- */
 
-static void on_connection(struct watch *w, unsigned ready)
+static void on_stream(struct acceptor *a, struct stream *s)
 {
-    struct provider *p = RM_CONTAINER(w, struct provider, listener);
-    int fd;
-    for (int i = 0; i < ACCEPTS_A_TURN && (fd = listen_accept(w->fd)) >= 0; i++)
-        mock_conn_accept(p, fd);
+    mock_conn_accept(RM_CONTAINER(a, struct provider, acceptor), s);
+}
+
+static void on_short(struct acceptor *a, bool is_news)
+{
+    if (is_news)
+        LOG(LOG_WARN, "lab", "-", "port %u: out of descriptors: accepting is paused; raise the limit (ulimit -n)",
+            RM_CONTAINER(a, struct provider, acceptor)->address.port);
 }
 
 static enum err open_listener(struct provider *p, char *message, size_t cap)
@@ -45,8 +47,8 @@ static enum err open_listener(struct provider *p, char *message, size_t cap)
         p->fd = -1;
         return e;
     }
-    p->listener = (struct watch){.fn = on_connection, .fd = p->fd, .is_level = true};
-    e = watch_add(p->mock->loop, &p->listener);
+    p->acceptor = (struct acceptor){.on_stream = on_stream, .on_short = on_short};
+    e = acceptor_open(&p->acceptor, p->mock->loop, p->fd);
     if (e != ERR_OK) {
         snprintf(message, cap, "the listener cannot be watched");
         close(p->fd);
@@ -59,7 +61,7 @@ static enum err open_listener(struct provider *p, char *message, size_t cap)
 static void close_listener(struct provider *p, struct conn *spared)
 {
     if (p->fd >= 0) {
-        watch_del(p->mock->loop, &p->listener);
+        acceptor_close(&p->acceptor);
         close(p->fd);
         p->fd = -1;
     }

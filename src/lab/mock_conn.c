@@ -352,11 +352,8 @@ void mock_conn_hear(struct conn *c)
         timer_arm(c->provider->mock->loop, &c->timer, now_us(c));
 }
 
-void mock_conn_accept(struct provider *p, int fd)
+void mock_conn_accept(struct provider *p, struct stream *s)
 {
-    struct stream *s;
-    if (stream_accept(p->mock->loop, fd, &s) != ERR_OK)
-        return;
     struct conn *c = mem_zalloc(sizeof *c);
     uint64_t connect_us = provider_is_cold(p) ? p->conf.cold.connect_ms * 1000 : 0;
     c->provider = p;

@@ -10,6 +10,7 @@
 #include "lab/mock_quota.h"
 #include "lab/mock_tls.h"
 #include "lab/script.h"
+#include "net/acceptor.h"
 #include "net/listen.h"
 
 struct mock {
@@ -27,7 +28,7 @@ struct provider {
     struct rule rules[RULES_MAX];
     size_t n_rules;
     struct listen_address address;
-    struct watch listener;
+    struct acceptor acceptor;
     int fd;                /* -1 = closed by the fault `refuse` */
     bool is_deaf;          /* the fault `deaf`: what comes is left in the kernel */
     struct timer schedule; /* when a row by time may change how connections are met */
@@ -66,7 +67,7 @@ void provider_reset(struct provider *p, struct conn *asker);
 /* ---- mock_conn.c ---- */
 
 /* Takes an accepted descriptor. */
-void mock_conn_accept(struct provider *p, int fd);
+void mock_conn_accept(struct provider *p, struct stream *s);
 void mock_conn_close(struct conn *c, bool reset);
 /* The provider is no longer deaf: what came meanwhile is read, in a turn of its own. */
 void mock_conn_hear(struct conn *c);

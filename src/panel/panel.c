@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "http/server.h"
+#include "net/acceptor.h"
 #include "net/listen.h"
 #include "panel/admin.h"
 
@@ -14,16 +15,13 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { ACCEPTS_PER_TURN = 32, ACCEPT_PAUSE_US = 100000 };
-
 struct panel {
     struct panel_options options;
     char *ledger_path;
     char listen[160];
     int fd;
     struct loop *loop;
-    struct watch listener;
-    struct timer accept_pause; /* out of descriptors: the listener would be ready again at once, and again */
+    struct acceptor acceptor;
     struct server *server;
     struct admin *admin;
     pthread_t thread;
@@ -71,33 +69,9 @@ static void on_writable(struct inbound *in, void *arg)
 {
 }
 
-static void pause_accepting(struct panel *p)
+static void on_stream(struct acceptor *a, struct stream *s)
 {
-    watch_del(p->loop, &p->listener);
-    timer_arm(p->loop, &p->accept_pause, loop_now_us(p->loop) + ACCEPT_PAUSE_US);
-}
-
-static void resume_accepting(struct timer *t)
-{
-    struct panel *p = RM_CONTAINER(t, struct panel, accept_pause);
-    p->listener.fd = p->fd;
-    if (watch_add(p->loop, &p->listener) != ERR_OK)
-        timer_arm(p->loop, t, loop_now_us(p->loop) + ACCEPT_PAUSE_US);
-}
-
-static void on_connection(struct watch *w, unsigned ready)
-{
-    struct panel *p = RM_CONTAINER(w, struct panel, listener);
-    for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-        int fd = listen_accept(w->fd);
-        struct stream *s;
-        if (fd == -2)
-            pause_accepting(p);
-        if (fd < 0)
-            return;
-        if (stream_accept(p->loop, fd, &s) == ERR_OK)
-            server_accept(p->server, s);
-    }
+    server_accept(RM_CONTAINER(a, struct panel, acceptor)->server, s);
 }
 
 static void *panel_main(void *arg)
@@ -146,11 +120,9 @@ static enum err start_loop(struct panel *p, char *message, size_t cap)
     }
     p->server = server_new(p->loop, &limits, &handler, p);
     p->admin = admin_new(&p->options);
-    p->accept_pause.fn = resume_accepting;
-    p->listener = (struct watch){.fn = on_connection, .fd = p->fd, .is_level = true};
-    if (watch_add(p->loop, &p->listener) != ERR_OK) {
+    p->acceptor.on_stream = on_stream;
+    if (acceptor_open(&p->acceptor, p->loop, p->fd) != ERR_OK) {
         snprintf(message, cap, "admin: the listener cannot be watched");
-        p->listener.fd = -1;
         return ERR_IO;
     }
     sigset_t all, old;
@@ -167,9 +139,7 @@ static enum err start_loop(struct panel *p, char *message, size_t cap)
 static void release(struct panel *p)
 {
     if (p->loop != NULL) {
-        if (p->listener.fd >= 0)
-            watch_del(p->loop, &p->listener);
-        timer_cancel(p->loop, &p->accept_pause);
+        acceptor_close(&p->acceptor);
         server_close(p->server);
         for (int i = 0; i < 100 && server_n_conns(p->server) > 0; i++)
             loop_turn(p->loop, 0);
@@ -190,7 +160,6 @@ enum err panel_start(const struct panel_options *o, struct panel **out, char *me
     struct panel *p = mem_zalloc(sizeof *p);
     p->fd = -1;
     p->options = *o;
-    p->listener.fd = -1;
     p->ledger_path = mem_dup(o->ledger_path != NULL ? o->ledger_path : "", o->ledger_path ? strlen(o->ledger_path) : 0);
     p->options.ledger_path = p->ledger_path;
     p->options.listen = p->listen;

@@ -9,7 +9,7 @@
 
 #include <unistd.h>
 
-enum { DRAIN_LOOK_US = 10000, ACCEPT_PAUSE_US = 100000, ACCEPTS_PER_EVENT = 64 };
+enum { DRAIN_LOOK_US = 10000 };
 
 /* ---- what the front asks of us ---- */
 
@@ -81,39 +81,17 @@ static void tell_ready(struct front_ready *out, struct arena *a, void *arg)
 
 /* ---- accepting ---- */
 
-static void resume_accepting(struct timer *t)
+static void on_stream(struct acceptor *a, struct stream *s)
 {
-    struct worker *w = RM_CONTAINER(t, struct worker, accept_pause);
-    w->listener.fd = w->listen_fd;
-    if (!w->is_draining && watch_add(w->loop, &w->listener) != ERR_OK)
-        timer_arm(w->loop, t, loop_now_us(w->loop) + ACCEPT_PAUSE_US);
+    front_accept(RM_CONTAINER(a, struct worker, acceptor)->front, s);
 }
 
-static void pause_accepting(struct worker *w)
+static void on_short(struct acceptor *a, bool is_news)
 {
-    if (!w->is_short) /* once a shortage */
+    struct worker *w = RM_CONTAINER(a, struct worker, acceptor);
+    if (is_news)
         LOG(LOG_WARN, "serve", "-", "out of descriptors: accepting is paused; raise the limit (ulimit -n)");
-    w->is_short = true;
-    watch_del(w->loop, &w->listener);
     upstream_prune(w->upstream, NULL); /* an idle connection to a provider is worth less than a client */
-    timer_arm(w->loop, &w->accept_pause, loop_now_us(w->loop) + ACCEPT_PAUSE_US);
-}
-
-static void on_listener(struct watch *watch, unsigned ready)
-{
-    (void)ready;
-    struct worker *w = RM_CONTAINER(watch, struct worker, listener);
-    for (int i = 0; i < ACCEPTS_PER_EVENT; i++) {
-        int fd = listen_accept(watch->fd);
-        if (fd == -2)
-            pause_accepting(w);
-        if (fd < 0)
-            return;
-        w->is_short = false;
-        struct stream *s;
-        if (stream_accept(w->loop, fd, &s) == ERR_OK)
-            front_accept(w->front, s);
-    }
 }
 
 /* ---- life ---- */
@@ -199,8 +177,7 @@ struct worker *worker_new(const struct worker_options *o)
     struct server_limits limits = limits_of(w);
     w->front = front_new(w->loop, &limits, &handler, w);
     w->listen_fd = o->listen_fd;
-    w->listener = (struct watch){.fn = on_listener, .fd = o->listen_fd, .is_level = true};
-    w->accept_pause.fn = resume_accepting;
+    w->acceptor = (struct acceptor){.on_stream = on_stream, .on_short = on_short};
     w->drain_look.fn = look_drained;
     fit_routes(w, NULL);
     standby_init(w);
@@ -209,7 +186,7 @@ struct worker *worker_new(const struct worker_options *o)
 
 void worker_run(struct worker *w)
 {
-    if (watch_add(w->loop, &w->listener) != ERR_OK)
+    if (acceptor_open(&w->acceptor, w->loop, w->listen_fd) != ERR_OK)
         LOG(LOG_ERROR, "serve", "-", "cannot watch the listener");
     loop_run(w->loop);
 }
@@ -271,8 +248,7 @@ static void do_drain(struct mail *m)
     struct worker *w = o->worker;
     if (!w->is_draining) {
         w->is_draining = true;
-        timer_cancel(w->loop, &w->accept_pause);
-        watch_del(w->loop, &w->listener);
+        acceptor_close(&w->acceptor);
         front_drain(w->front);
         standby_stop(w);
         look_drained(&w->drain_look);
@@ -314,7 +290,7 @@ void worker_free(struct worker *w)
         return;
     for (int i = 0; i < 4; i++)
         loop_turn(w->loop, 0);
-    timer_cancel(w->loop, &w->accept_pause);
+    acceptor_close(&w->acceptor);
     timer_cancel(w->loop, &w->drain_look);
     timer_cancel(w->loop, &w->standby_timer);
     front_free(w->front);

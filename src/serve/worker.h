@@ -5,6 +5,7 @@
 #include "base/list.h"
 #include "front/front.h"
 #include "ledger/ledger.h"
+#include "net/acceptor.h"
 #include "plan/cache.h"
 #include "relay/relay.h"
 #include "serve/stats.h"
@@ -41,9 +42,7 @@ struct worker {
     uint64_t connections_max;
     bool is_draining;
     int listen_fd;
-    struct watch listener;
-    struct timer accept_pause; /* out of descriptors: accepting is paused */
-    bool is_short;             /* since the last connection that could be accepted */
+    struct acceptor acceptor;
     struct timer drain_look;
     _Atomic bool is_drained;
     struct timer standby_timer;

@@ -252,11 +252,6 @@ def tool_calls(response):
     return [(i, c["id"], c["name"], c["arguments"]) for i, c in sorted(calls.items())]
 
 
-def cpu_seconds(g):
-    fields = open(f"/proc/{g.proc.pid}/stat").read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / 100
-
-
 def read_words(s, n, bound=5.0):
     """Reads from a socket until n content events have come; returns the bytes."""
     out, end = b"", time.monotonic() + bound * SLOW

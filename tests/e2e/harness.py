@@ -20,6 +20,12 @@ BINARY = os.environ.get("RINGMAIN_BINARY", str(ROOT / "build/debug/ringmain"))
 SLOW = float(os.environ.get("RINGMAIN_TEST_SLOWDOWN", max(3.0, 2 * os.getloadavg()[0] / os.cpu_count())))
 
 
+def cpu_seconds(x):
+    """CPU that x.proc has used."""
+    fields = open(f"/proc/{x.proc.pid}/stat").read().rsplit(")", 1)[1].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
 def wait_for(condition, bound=5.0, what="condition"):
     """Polls until condition() is truthy and returns it; fails after `bound` seconds."""
     end = time.monotonic() + bound * SLOW

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from case_player import (KEY2, cpu_seconds, chunks_of, connect_small, messages_request, raw_stream_text, read_to_end, read_words, reply, request,
+from case_player import (KEY2, chunks_of, connect_small, messages_request, raw_stream_text, read_to_end, read_words, reply, request,
                          script, stage, up)  # noqa: F401 (stage is a fixture)
-from harness import SLOW, Reply, good, read_response, wait_for
+from harness import SLOW, Reply, cpu_seconds, good, read_response, wait_for
 
 WORDS = [f"w{i} " for i in range(40)]
 FINE = "fine from B"

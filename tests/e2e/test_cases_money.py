@@ -12,8 +12,8 @@ import time
 
 import pytest
 
-from case_player import PRICES, chunks_of, client_keys, cpu_seconds, read_words, reply, request, script, stage, up  # noqa: F401 (stage is a fixture)
-from harness import BINARY, SLOW, Reply, events, good, openai_chunk, provider_conf, read_response, stream, wait_for
+from case_player import PRICES, chunks_of, client_keys, read_words, reply, request, script, stage, up  # noqa: F401 (stage is a fixture)
+from harness import BINARY, SLOW, Reply, cpu_seconds, events, good, openai_chunk, provider_conf, read_response, stream, wait_for
 
 FINE = "fine from B"
 TEXT = "naïve — 東京 🚋 ok"

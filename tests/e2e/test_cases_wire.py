@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from case_player import KEY, client_keys, cpu_seconds, read_to_end, reply, request, script, stage, up  # noqa: F401 (stage is a fixture)
-from harness import SLOW, Reply, good, http, provider_conf, read_response, wait_for
+from case_player import KEY, client_keys, read_to_end, reply, request, script, stage, up  # noqa: F401 (stage is a fixture)
+from harness import SLOW, Reply, cpu_seconds, good, http, provider_conf, read_response, wait_for
 
 FINE = "fine from B"
 TEXT = "naïve — 東京 🚋 ok"

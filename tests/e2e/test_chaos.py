@@ -17,7 +17,7 @@ import time
 
 import pytest
 
-from harness import SLOW, error_json, events, good, provider_conf, read_response, wait_for, whole
+from harness import SLOW, cpu_seconds, error_json, events, good, provider_conf, read_response, wait_for, whole
 
 SEED = int(os.environ.get("RINGMAIN_CHAOS_SEED", "1"))
 STORIES = int(os.environ.get("RINGMAIN_CHAOS_STORIES", "90"))  # per world
@@ -532,11 +532,6 @@ def config_of(rng, wilds, control_port):
             "limits": {"event_bytes": 65536, "client_stall_ms": 2000, "body_timeout_ms": 3000, "head_timeout_ms": 3000}, "drain_timeout_ms": 300}
 
 
-def cpu_seconds(pid):
-    fields = open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def n_sockets(g):
     n = 0
     for fd in os.listdir(f"/proc/{g.proc.pid}/fd"):
@@ -612,9 +607,9 @@ def test_stories(world, world_n):
     control.drop_idle()
     wait_for(lambda: n_sockets(g) <= n_open, 5, f"the connections to be given back ({n_open} before, {n_sockets(g)} now)")
     assert g.rss_kb() < 700 * 1024
-    before = cpu_seconds(g.proc.pid)
+    before = cpu_seconds(g)
     time.sleep(0.5)  # the passing of time is what is tested
-    assert cpu_seconds(g.proc.pid) - before < 0.2, "a core is busy with nothing"
+    assert cpu_seconds(g) - before < 0.2, "a core is busy with nothing"
 
 
 @pytest.mark.parametrize("world_n", range(3))

@@ -11,16 +11,11 @@ import time
 
 import pytest
 
-from harness import BINARY, SLOW, SSE_HEAD, Reply, chunk, good, openai_chunk, provider_conf, read_response, wait_for
+from harness import BINARY, SLOW, SSE_HEAD, Reply, chunk, cpu_seconds, good, openai_chunk, provider_conf, read_response, wait_for
 
 
 def config(port, **more):
     return {"providers": {"a": provider_conf(port)}, "routes": [{"model": "r", "order": ["a"]}], **more}
-
-
-def cpu_seconds(g):
-    fields = open(f"/proc/{g.proc.pid}/stat").read().rsplit(")", 1)[1].split()
-    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def limit_of(g):

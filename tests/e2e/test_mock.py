@@ -2,6 +2,7 @@
 orders do. The expected bytes are built here from the protocols, not taken from the mock."""
 import contextlib
 import json
+import os
 import re
 import signal
 import socket
@@ -11,7 +12,7 @@ import time
 
 import pytest
 
-from harness import BINARY, SLOW, Gateway, chunk, provider_conf, read_response, wait_for
+from harness import BINARY, SLOW, Gateway, chunk, cpu_seconds, provider_conf, read_response, wait_for
 
 WORDS = "one two three"
 
@@ -443,6 +444,30 @@ def test_rows_by_time(start):
     wait_for(lambda: seen(200), 5, "its end")
     for x in m.log():
         assert x["fault"] == ("503" if 400 <= x["at_ms"] < 800 else None), x
+
+
+def test_out_of_descriptors(start):
+    """Who comes waits in the queue, the wait costs nothing, and is answered once there are descriptors again."""
+    m = start()
+    n = max(map(int, os.listdir(f"/proc/{m.proc.pid}/fd"))) + 1
+    subprocess.run(["prlimit", f"--pid={m.proc.pid}", f"--nofile={n}:"], check=True)
+    waiting = [m.connect() for _ in range(5)]
+    for s in waiting:
+        send(s, *ask("openai", stream=False))
+
+    def said():
+        m.err.seek(0)
+        return m.err.read().count(b"out of descriptors")
+    wait_for(said, what="the shortage to be told")
+    before, begun = cpu_seconds(m), time.monotonic()
+    wait_for(lambda: time.monotonic() - begun > 1)
+    spent = cpu_seconds(m) - before
+    assert spent < 0.15, f"{spent} s of CPU in a second of waiting"
+    assert said() == 1
+    subprocess.run(["prlimit", f"--pid={m.proc.pid}", "--nofile=1000:"], check=True)
+    for s in waiting:
+        with contextlib.closing(s):
+            assert read_response(s).status == 200
 
 
 def test_a_closed_listener_by_time(start):

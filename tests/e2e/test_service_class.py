@@ -101,18 +101,16 @@ def test_a_link_may_ask_for_a_class_itself(world):
     assert (a["service"], a["service_from"], a["cost_nusd"]) == ("flex", "requested", NUSD["flex"])
 
 
+@pytest.mark.parametrize("world", ["anthropic"], indirect=True)  # a member of Messages
 def test_fast_mode_goes_before_the_tier(world):
-    if world.dialect != "anthropic":
-        pytest.skip("a member of Messages")
     g = world()
     world.tiers.tier, world.tiers.more = "standard", {"speed": "fast"}
     a = ask(world, g)
     assert (a["service"], a["service_from"], a["cost_nusd"]) == ("fast", "reported", NUSD["fast"])
 
 
+@pytest.mark.parametrize("world", ["openai"], indirect=True)  # reasoning is told by Chat
 def test_tiers_reasoning_and_requests_of_the_config_are_charged(world):
-    if world.dialect != "openai":
-        pytest.skip("reasoning is told by Chat")
     g = world()
     world.tiers.more = {"completion_tokens_details": {"reasoning_tokens": 3}, "prompt_tokens_details": {"cached_tokens": 2}}
     assert ask(world, g)["cost_nusd"] == 10 * 2000 + 2 * 500 + 1 * 8000 + 3 * 9000 + 100_000
