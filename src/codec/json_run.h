@@ -1,5 +1,5 @@
 /* Runs of bytes that need no attention, sixteen at a time (the compiler's vectors: any machine). Most of a request is
- * the inside of strings. Private to the room. */
+ * the inside of strings. */
 #ifndef RM_CODEC_JSON_RUN_H
 #define RM_CODEC_JSON_RUN_H
 
@@ -30,12 +30,19 @@ static inline unsigned json_vec_first(json_vec b)
 #endif
 }
 
+/* Inside a string: index of the first byte among sixteen that is a quote, a backslash, a control character or not
+ * ASCII; 16 when none is. */
+static inline unsigned json_special_within(const unsigned char *p)
+{
+    json_vec b = json_vec_at(p); /* signed: what is not ASCII is below 0 */
+    return json_vec_first((b == '"') | (b == '\\') | (b < 0x20));
+}
+
 /* Inside a string: the first byte that is a quote, a backslash, a control character or not ASCII; `end` when none. */
 static inline const unsigned char *json_plain_end(const unsigned char *p, const unsigned char *end)
 {
     while (end - p >= 16) {
-        json_vec b = json_vec_at(p); /* signed: what is not ASCII is below 0 */
-        unsigned n = json_vec_first((b == '"') | (b == '\\') | (b < 0x20));
+        unsigned n = json_special_within(p);
         p += n;
         if (n < 16)
             return p;

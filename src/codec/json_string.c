@@ -1,8 +1,6 @@
 /* Plain ASCII goes by in blocks; only quotes, escapes and longer characters are looked at. */
 #include "codec/json_string.h"
 
-#include "codec/json_run.h"
-
 static int hex_digit(unsigned char c)
 {
     if (c >= '0' && c <= '9')
@@ -81,7 +79,7 @@ static __attribute__((noinline)) bool read_on(const unsigned char *start, const 
     return p < end;
 }
 
-bool json_string_read(struct bytes from, struct json_string *out)
+bool json_string_read_any(struct bytes from, struct json_string *out)
 {
     const unsigned char *start = (const unsigned char *)from.p, *end = start + from.n;
     const unsigned char *p = json_plain_end(start, end);

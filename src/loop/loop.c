@@ -7,12 +7,12 @@
 #include "loop/loop.h"
 
 #include "base/mem.h"
+#include "loop/kernel.h"
 #include "loop/turn.h"
 
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -161,14 +161,13 @@ static void call_ready(struct loop *l)
     l->turn.began_us = 0;
 }
 
-/* As epoll_wait, which is a point where a thread can be cancelled: in a process with threads that takes two locked
- * instructions, for a cancel that nobody here sends. */
+/* Events, or -errno. */
 static int wait_ms(struct loop *l, int ms)
 {
 #ifdef SYS_epoll_wait
-    return (int)syscall(SYS_epoll_wait, l->epoll_fd, l->events, EVENTS_MAX, ms);
+    return (int)kernel_call(SYS_epoll_wait, l->epoll_fd, l->events, EVENTS_MAX, ms);
 #else
-    return (int)syscall(SYS_epoll_pwait, l->epoll_fd, l->events, EVENTS_MAX, ms, NULL, (size_t)0);
+    return (int)kernel_call(SYS_epoll_pwait, l->epoll_fd, l->events, EVENTS_MAX, ms);
 #endif
 }
 
@@ -178,7 +177,7 @@ static int wait_us(struct loop *l, uint64_t us)
         struct timespec ts = {.tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000) * 1000};
         int n = epoll_pwait2(l->epoll_fd, l->events, EVENTS_MAX, &ts, NULL);
         if (n >= 0 || (errno != ENOSYS && errno != EPERM))
-            return n;
+            return n >= 0 ? n : -errno;
         l->is_coarse = true;
     }
     return wait_ms(l, (int)((us + 999) / 1000));
@@ -207,7 +206,7 @@ void loop_turn(struct loop *l, uint64_t max_wait_us)
 {
     RM_ASSERT(l->n_events == 0); /* turns do not nest */
     int n = wait_for_events(l, max_wait_us);
-    RM_ASSERT(n >= 0 || errno == EINTR);
+    RM_ASSERT(n >= 0 || n == -EINTR);
     l->n_events = n > 0 ? n : 0;
     uint64_t clock_us = loop_clock_us();
     l->turn.now_us = clock_us > l->turn.now_us ? clock_us : l->turn.now_us + 1;

@@ -7,6 +7,7 @@
 #include "net/tcp.h"
 
 #include "base/mem.h"
+#include "loop/kernel.h"
 #include "net/address.h"
 #include "net/stream_impl.h"
 
@@ -14,7 +15,6 @@
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { KEEPALIVE_IDLE_S = 30, KEEPALIVE_INTERVAL_S = 10, KEEPALIVE_COUNT = 3, USER_TIMEOUT_MS = 30000 };
@@ -42,39 +42,37 @@ static enum io fail(struct tcp *t, bool *mark, int e)
     return IO_ERROR;
 }
 
-/* libc's read and sendmsg are points where a thread can be cancelled: in a process with threads each of them takes two
- * locked instructions for a cancel that nobody here sends. */
-static ssize_t receive(int fd, void *buf, size_t cap)
+static bool is_again(int e)
 {
-    return syscall(SYS_read, fd, buf, cap);
+    return e == EAGAIN || e == EWOULDBLOCK;
 }
 
-static ssize_t send_vectors(int fd, const struct msghdr *m)
+static __attribute__((noinline)) enum io read_failed(struct tcp *t, int e)
 {
-    return syscall(SYS_sendmsg, fd, m, MSG_NOSIGNAL);
+    if (!is_again(e))
+        return fail(t, &t->is_dead, e);
+    t->may_have_input = t->is_hung_up;
+    return IO_AGAIN;
 }
 
 static enum io tcp_read(struct stream *s, void *buf, size_t cap, size_t *n)
 {
     struct tcp *t = tcp_of(s);
-    ssize_t got;
+    long got;
     if (t->is_dead)
         return IO_ERROR;
     do
-        got = receive(t->fd, buf, cap);
-    while (got < 0 && errno == EINTR);
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-        t->may_have_input = t->is_hung_up;
-        return IO_AGAIN;
-    }
+        got = kernel_call(SYS_read, t->fd, buf, (long)cap, 0);
+    while (got == -EINTR);
     if (got < 0)
-        return fail(t, &t->is_dead, errno);
+        return read_failed(t, (int)-got);
     if (got == 0)
         return t->is_cut ? IO_ERROR : IO_EOF; /* a reset that the failed write has used up looks like a FIN */
     *n = (size_t)got;
-    if (*n < cap)
-        t->may_have_input = t->is_hung_up;
-    if (*n < cap && t->is_hung_up)
+    if (*n == cap)
+        return IO_OK;
+    t->may_have_input = t->is_hung_up;
+    if (t->is_hung_up)
         stream_raise(s, LOOP_READ);
     return IO_OK;
 }
@@ -84,14 +82,14 @@ static enum io tcp_write(struct stream *s, const struct iovec *v, int n_v, size_
     struct tcp *t = tcp_of(s);
     struct msghdr m = {.msg_iov = (struct iovec *)(uintptr_t)v,
                        .msg_iovlen = (size_t)(n_v < VECTORS_MAX ? n_v : VECTORS_MAX)};
-    ssize_t put;
+    long put;
     if (t->is_dead || t->is_cut)
         return IO_ERROR;
     do
-        put = send_vectors(t->fd, &m);
-    while (put < 0 && errno == EINTR);
+        put = kernel_call(SYS_sendmsg, t->fd, &m, MSG_NOSIGNAL, 0);
+    while (put == -EINTR);
     if (put < 0)
-        return errno == EAGAIN || errno == EWOULDBLOCK ? IO_AGAIN : fail(t, &t->is_cut, errno);
+        return is_again((int)-put) ? IO_AGAIN : fail(t, &t->is_cut, (int)-put);
     *n = (size_t)put;
     if (n_v > VECTORS_MAX)
         stream_raise(s, LOOP_WRITE); /* short without a full socket: no edge would come */
