@@ -266,8 +266,3 @@ void inbound_drop_request(struct inbound *in)
     in->body = (struct bytes){0};
     in->head = (struct head){.minor = in->head.minor, .keep_alive = in->head.keep_alive};
 }
-
-const char *inbound_peer(const struct inbound *in)
-{
-    return stream_peer(in->conn->stream);
-}

@@ -88,7 +88,5 @@ bool inbound_head_sent(const struct inbound *in);
 /* The request's bytes go, and with them the texts of in->head, in->body and asked_arena: an answer may take long, and
  * nobody reads them any more. After inbound_head. */
 void inbound_drop_request(struct inbound *in);
-/* Address of the peer, for the log. */
-const char *inbound_peer(const struct inbound *in);
 
 #endif

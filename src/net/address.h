@@ -12,7 +12,8 @@ bool address_parse(const char *host, struct address *out);
 bool address_from(const struct sockaddr *sa, struct address *out);
 void address_set_port(struct address *a, uint16_t port);
 uint16_t address_port(const struct address *a);
-/* "127.0.0.1:80", "[::1]:80"; "?" when it is neither. 64 bytes are enough. */
+/* "127.0.0.1:80", "[::1]:80"; "?" when it is neither. */
+enum { ADDRESS_TEXT_BYTES = 64 };
 void address_text(const struct address *a, char *out, size_t cap);
 
 #endif

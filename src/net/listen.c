@@ -149,7 +149,7 @@ fail:
 enum err listen_open(struct listen_address *a, int n, int *fds, char *message, size_t message_cap)
 {
     struct address at;
-    char text[STREAM_PEER_BYTES];
+    char text[ADDRESS_TEXT_BYTES];
     RM_ASSERT(n >= 1);
     if (!find_address(a, &at)) {
         snprintf(message, message_cap, "cannot listen on %s:%u: the host name has no address", a->host, a->port);

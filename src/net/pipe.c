@@ -141,7 +141,6 @@ static struct pipe_end *end_new(struct loop *l, size_t cap)
     p->ring = mem_alloc(cap);
     p->cap = cap;
     p->stream.pending = LOOP_WRITE;
-    memcpy(p->stream.peer, "pipe", sizeof "pipe");
     return p;
 }
 

@@ -11,7 +11,7 @@ static void deliver(struct task *t)
     stream_dispatch(s, 0);
 }
 
-static void give_back(struct reap *r)
+void stream_give_back(struct reap *r)
 {
     struct stream *s = RM_CONTAINER(r, struct stream, reap);
     mem_count(MEM_STREAM, -1);
@@ -24,7 +24,6 @@ void stream_init(struct stream *s, const struct stream_class *class, struct loop
     s->loop = l;
     s->task.fn = deliver;
     list_init(&s->task.node);
-    s->reap.fn = give_back;
     s->error = "";
     mem_count(MEM_STREAM, 1);
 }
@@ -35,7 +34,7 @@ void stream_dispatch(struct stream *s, unsigned ready)
     if (s->is_closed || all == 0)
         return;
     if (s->fn == NULL) {
-        s->pending = all;
+        s->pending = (uint8_t)all;
         return;
     }
     if (s->pending != 0)
@@ -48,7 +47,7 @@ void stream_raise(struct stream *s, unsigned ready)
 {
     if (s->is_closed)
         return;
-    s->pending |= ready;
+    s->pending |= (uint8_t)ready;
     if (s->pending != 0 && s->fn != NULL)
         loop_post(s->loop, &s->task);
 }
@@ -86,6 +85,7 @@ void stream_close(struct stream *s, bool reset)
     s->is_closed = true;
     s->fn = NULL;
     task_cancel(&s->task);
+    s->reap = (struct reap){.fn = stream_give_back};
     s->class->close(s, reset);
     loop_reap(s->loop, &s->reap);
 }
@@ -99,11 +99,6 @@ void stream_shutdown(struct stream *s)
 const char *stream_error(const struct stream *s)
 {
     return s->error;
-}
-
-const char *stream_peer(const struct stream *s)
-{
-    return s->peer;
 }
 
 size_t stream_unacked(const struct stream *s)

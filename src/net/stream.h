@@ -36,8 +36,6 @@ void stream_shutdown(struct stream *s);
 
 /* Short static or stream-owned text of the last IO_ERROR: "connection reset", "certificate verify failed: …". */
 const char *stream_error(const struct stream *s);
-/* Peer address as text for logs, e.g. "127.0.0.1:9101". */
-const char *stream_peer(const struct stream *s);
 /* Bytes written that the peer's kernel has not acknowledged yet (SIOCOUTQ), to tell a dead reused connection; 0 when
  * unknown. */
 size_t stream_unacked(const struct stream *s);

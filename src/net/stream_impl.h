@@ -9,12 +9,12 @@
 
 #include "net/stream.h"
 
-enum { STREAM_PEER_BYTES = 64 };
-
 struct stream_class {
     enum io (*read)(struct stream *s, void *buf, size_t cap, size_t *n);
     enum io (*write)(struct stream *s, const struct iovec *v, int n_v, size_t *n);
-    void (*close)(struct stream *s, bool reset); /* lets go of everything but the struct itself */
+    /* Lets go of everything but the struct itself; for what goes with that, reap.fn may be one that calls
+     * stream_give_back at its end. */
+    void (*close)(struct stream *s, bool reset);
     void (*shutdown)(struct stream *s);
     size_t (*unacked)(const struct stream *s);
     bool (*is_stale)(struct stream *s);
@@ -25,16 +25,18 @@ struct stream {
     struct loop *loop;
     stream_ready_fn *fn;
     void *arg;
-    struct task task; /* delivers `pending` */
-    struct reap reap;
-    unsigned pending;
-    bool is_closed;
     const char *error;
-    char peer[STREAM_PEER_BYTES];
+    union {
+        struct task task; /* delivers `pending` */
+        struct reap reap; /* once it is closed */
+    };
+    uint8_t pending;
+    bool is_closed;
 };
 
 /* s is the first member of an object from mem_zalloc, which stream_close gives back. */
 void stream_init(struct stream *s, const struct stream_class *class, struct loop *l);
+void stream_give_back(struct reap *r);
 /* Tells the owner now; only from a loop event. */
 void stream_dispatch(struct stream *s, unsigned ready);
 /* Tells the owner later in this turn. */

@@ -23,7 +23,6 @@ enum { VECTORS_MAX = 1024 /* IOV_MAX */ };
 struct tcp {
     struct stream stream; /* first */
     struct watch watch;
-    int fd;
     bool may_have_input; /* no edge has come since it was read dry: then nothing is there to look for */
     bool is_hung_up;     /* the peer's FIN or an error stands behind the unread bytes */
     bool is_dead;        /* reading failed; the kernel has forgotten it */
@@ -62,7 +61,7 @@ static enum io tcp_read(struct stream *s, void *buf, size_t cap, size_t *n)
     if (t->is_dead)
         return IO_ERROR;
     do
-        got = kernel_call(SYS_read, t->fd, buf, (long)cap, 0);
+        got = kernel_call(SYS_read, t->watch.fd, buf, (long)cap, 0);
     while (got == -EINTR);
     if (got < 0)
         return read_failed(t, (int)-got);
@@ -86,7 +85,7 @@ static enum io tcp_write(struct stream *s, const struct iovec *v, int n_v, size_
     if (t->is_dead || t->is_cut)
         return IO_ERROR;
     do
-        put = kernel_call(SYS_sendmsg, t->fd, &m, MSG_NOSIGNAL, 0);
+        put = kernel_call(SYS_sendmsg, t->watch.fd, &m, MSG_NOSIGNAL, 0);
     while (put == -EINTR);
     if (put < 0)
         return is_again((int)-put) ? IO_AGAIN : fail(t, &t->is_cut, (int)-put);
@@ -99,24 +98,24 @@ static enum io tcp_write(struct stream *s, const struct iovec *v, int n_v, size_
 static void tcp_close(struct stream *s, bool reset)
 {
     struct tcp *t = tcp_of(s);
+    int fd = t->watch.fd;
     watch_del(s->loop, &t->watch);
     if (reset) {
         struct linger at_once = {.l_onoff = 1, .l_linger = 0};
-        setsockopt(t->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     }
-    close(t->fd);
-    t->fd = -1;
+    close(fd);
 }
 
 static void tcp_shutdown(struct stream *s)
 {
-    shutdown(tcp_of(s)->fd, SHUT_WR);
+    shutdown(tcp_of(s)->watch.fd, SHUT_WR);
 }
 
 static size_t tcp_unacked(const struct stream *s)
 {
     int n = 0;
-    if (ioctl(tcp_of(s)->fd, SIOCOUTQ, &n) != 0 || n < 0)
+    if (ioctl(tcp_of(s)->watch.fd, SIOCOUTQ, &n) != 0 || n < 0)
         return 0;
     return (size_t)n;
 }
@@ -129,7 +128,7 @@ static bool tcp_is_stale(struct stream *s)
         return true;
     if (!t->may_have_input)
         return false;
-    ssize_t n = recv(t->fd, &c, 1, MSG_PEEK | MSG_DONTWAIT);
+    ssize_t n = recv(t->watch.fd, &c, 1, MSG_PEEK | MSG_DONTWAIT);
     t->may_have_input = n >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
     return n >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
 }
@@ -170,10 +169,9 @@ static void set_options(int fd)
 }
 
 /* Takes fd; closes it on failure. */
-static enum err wrap(struct loop *l, int fd, const struct address *peer, struct stream **out)
+static enum err wrap(struct loop *l, int fd, struct stream **out)
 {
     struct tcp *t = mem_zalloc(sizeof *t);
-    t->fd = fd;
     t->may_have_input = true;
     t->watch = (struct watch){.fn = on_ready, .fd = fd};
     if (watch_add(l, &t->watch) != ERR_OK) {
@@ -182,14 +180,12 @@ static enum err wrap(struct loop *l, int fd, const struct address *peer, struct 
         return ERR_IO;
     }
     stream_init(&t->stream, &tcp_class, l);
-    address_text(peer, t->stream.peer, sizeof t->stream.peer);
     *out = &t->stream;
     return ERR_OK;
 }
 
 enum err stream_accept(struct loop *l, int fd, struct stream **out)
 {
-    struct address peer = {.len = sizeof peer.sa};
     int yes = 1;
     *out = NULL;
     if (ioctl(fd, FIONBIO, &yes) != 0) {
@@ -197,9 +193,7 @@ enum err stream_accept(struct loop *l, int fd, struct stream **out)
         return ERR_IO;
     }
     set_options(fd);
-    if (getpeername(fd, (struct sockaddr *)&peer.sa, &peer.len) != 0)
-        peer.sa.ss_family = AF_UNSPEC;
-    return wrap(l, fd, &peer, out);
+    return wrap(l, fd, out);
 }
 
 enum err tcp_connect(struct loop *l, const struct address *to, struct stream **out, int *errno_out)
@@ -218,7 +212,7 @@ enum err tcp_connect(struct loop *l, const struct address *to, struct stream **o
         close(fd);
         return ERR_IO;
     }
-    enum err e = wrap(l, fd, to, out);
+    enum err e = wrap(l, fd, out);
     *errno_out = e == ERR_OK ? 0 : ENOMEM;
     return e;
 }
@@ -229,12 +223,20 @@ int tcp_connect_result(struct stream *s)
     struct sockaddr_storage peer;
     socklen_t len = sizeof(int);
     int e = 0;
-    if (getsockopt(t->fd, SOL_SOCKET, SO_ERROR, &e, &len) != 0)
+    if (getsockopt(t->watch.fd, SOL_SOCKET, SO_ERROR, &e, &len) != 0)
         return errno;
     if (e != 0)
         return e;
     len = sizeof peer;
-    if (getpeername(t->fd, (struct sockaddr *)&peer, &len) == 0)
+    if (getpeername(t->watch.fd, (struct sockaddr *)&peer, &len) == 0)
         return 0;
     return errno == ENOTCONN && !t->is_hung_up ? EINPROGRESS : ECONNRESET;
+}
+
+void tcp_peer(const struct stream *s, char *out, size_t cap)
+{
+    struct address peer = {.len = sizeof peer.sa};
+    if (getpeername(tcp_of(s)->watch.fd, (struct sockaddr *)&peer.sa, &peer.len) != 0)
+        peer.sa.ss_family = AF_UNSPEC;
+    address_text(&peer, out, cap);
 }

@@ -10,5 +10,7 @@
 enum err tcp_connect(struct loop *l, const struct address *to, struct stream **out, int *errno_out) RM_MUST_USE;
 /* 0 = connected, EINPROGRESS = not yet, else the errno of the failure. */
 int tcp_connect_result(struct stream *s);
+/* Whom it is connected to, e.g. "127.0.0.1:9101"; at most cap bytes. */
+void tcp_peer(const struct stream *s, char *out, size_t cap);
 
 #endif

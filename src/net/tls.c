@@ -13,10 +13,11 @@
 #include "net/stream_impl.h"
 
 #include <openssl/err.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { RECORD_BYTES = 16384 };
+enum { RECORD_BYTES = 16384, TEXT_BYTES = 128 };
 
 struct tls {
     struct stream stream; /* first */
@@ -31,8 +32,8 @@ struct tls {
     bool is_dry, is_at_eof; /* of the plain stream */
     bool is_plain_broken;   /* stream_error(plain) says why */
     bool read_waits_write, write_waits_read;
-    char name[TLS_NAME_BYTES];
-    char text[128]; /* stream.error points here */
+    char *name; /* of the server: what sessions are kept under */
+    char *text; /* NULL, or what stream.error points to */
 };
 
 static struct tls *tls_of(const struct stream *s)
@@ -109,6 +110,18 @@ static bool set_up(struct tls *t)
     return true;
 }
 
+/* Of the last error. */
+static RM_PRINTF(2, 3) void say(struct tls *t, const char *fmt, ...)
+{
+    va_list args;
+    if (t->text == NULL)
+        t->text = mem_alloc(TEXT_BYTES);
+    va_start(args, fmt);
+    vsnprintf(t->text, TEXT_BYTES, fmt, args);
+    va_end(args);
+    t->stream.error = t->text;
+}
+
 /* After a fatal error: says in stream.error what it was. */
 static void explain(struct tls *t)
 {
@@ -116,15 +129,14 @@ static void explain(struct tls *t)
     long verdict = SSL_get_verify_result(t->ssl);
     const char *reason = code != 0 ? ERR_reason_error_string(code) : NULL;
     t->is_broken = true;
-    t->stream.error = t->text;
     if (t->is_plain_broken)
-        snprintf(t->text, sizeof t->text, "%s%s", stream_error(t->plain), t->is_open ? "" : " in the TLS handshake");
+        say(t, "%s%s", stream_error(t->plain), t->is_open ? "" : " in the TLS handshake");
     else if (t->is_at_eof)
-        snprintf(t->text, sizeof t->text, "%s", t->is_open ? "TLS truncated" : "closed in the TLS handshake");
+        say(t, "%s", t->is_open ? "TLS truncated" : "closed in the TLS handshake");
     else if (!t->is_open && verdict != X509_V_OK)
-        snprintf(t->text, sizeof t->text, "certificate verify failed: %s", X509_verify_cert_error_string(verdict));
+        say(t, "certificate verify failed: %s", X509_verify_cert_error_string(verdict));
     else
-        snprintf(t->text, sizeof t->text, "TLS: %s", reason ? reason : "broken");
+        say(t, "TLS: %s", reason ? reason : "broken");
 }
 
 static void finish_handshake(struct tls *t, const char *message)
@@ -300,9 +312,18 @@ static void say_goodbye(struct tls *t)
     ERR_clear_error();
 }
 
+static void give_back(struct reap *r)
+{
+    struct tls *t = tls_of(RM_CONTAINER(r, struct stream, reap));
+    mem_free(t->name);
+    mem_free(t->text);
+    stream_give_back(r);
+}
+
 static void tls_close(struct stream *s, bool reset)
 {
     struct tls *t = tls_of(s);
+    s->reap.fn = give_back;
     if (t->ssl != NULL) {
         if (!reset)
             say_goodbye(t);
@@ -355,12 +376,12 @@ static const struct stream_class tls_class = {
     .is_stale = tls_is_stale,
 };
 
-static void copy_name(struct tls *t, const char *server_name)
+static char *copy_name(const char *server_name)
 {
-    snprintf(t->name, sizeof t->name, "%s", server_name);
-    size_t n = strlen(t->name);
-    if (n > 1 && t->name[n - 1] == '.') /* "example.com." is a name's absolute form; certificates do not have it */
-        t->name[n - 1] = '\0';
+    size_t n = strlen(server_name);
+    if (n > 1 && server_name[n - 1] == '.') /* "example.com." is a name's absolute form; certificates do not have it */
+        n--;
+    return mem_dup(server_name, n);
 }
 
 struct stream *tls_connect(struct loop *l, struct tls_context *c, struct stream *plain, const char *server_name,
@@ -369,15 +390,13 @@ struct stream *tls_connect(struct loop *l, struct tls_context *c, struct stream 
     struct tls *t = mem_zalloc(sizeof *t);
     RM_ASSERT(done != NULL);
     stream_init(&t->stream, &tls_class, l);
-    memcpy(t->stream.peer, plain->peer, sizeof t->stream.peer);
     t->plain = plain;
     t->context = tls_context_ref(c);
     t->done = done;
     t->arg = arg;
-    copy_name(t, server_name);
+    t->name = copy_name(server_name);
     if (!set_up(t)) {
-        snprintf(t->text, sizeof t->text, "not a server name that TLS can verify");
-        t->stream.error = t->text;
+        say(t, "not a server name that TLS can verify");
         t->is_broken = true;
         t->end = IO_ERROR;
     }
