@@ -21,14 +21,14 @@
 
 static struct visit *visit_new(struct front *f, struct inbound *in)
 {
-    const struct dialect *asked = dialect_by_path(in->head.path);
+    const struct dialect *asked = dialect_by_path(in->head->path);
     struct visit *v = arena_alloc_raw(in->arena, sizeof *v);
     *v = (struct visit){.front = f,
                         .endpoint = asked != NULL ? ENDPOINT_CALL : ENDPOINT_NONE,
                         .asked = "",
                         .call = {.inbound = in,
                                  .arena = in->arena,
-                                 .dialect = asked != NULL ? asked : dialect_of_errors(in->head.path),
+                                 .dialect = asked != NULL ? asked : dialect_of_errors(in->head->path),
                                  .key = "",
                                  .id = f->handler.new_id(f->arg),
                                  .trace_id = "",
@@ -91,7 +91,7 @@ static unsigned check_key(struct visit *v, const struct fields *fields)
 static unsigned on_head(struct inbound *in, void *arg)
 {
     struct visit *v = visit_new(arg, in);
-    const struct head *h = &in->head;
+    const struct head *h = in->head;
     if (v->endpoint != ENDPOINT_CALL)
         v->endpoint = endpoint_of(h->path);
     if (v->endpoint == ENDPOINT_MODELS && fields_has(&h->fields, "anthropic-version"))
@@ -115,7 +115,7 @@ static void on_refused(struct inbound *in, unsigned status, const char *why, voi
 
 static void read_trace(struct visit *v)
 {
-    const struct fields *fields = &v->call.inbound->head.fields;
+    const struct fields *fields = &v->call.inbound->head->fields;
     struct bytes value = fields_get(fields, "traceparent"), trace_id;
     if (fields_count(fields, "traceparent") != 1 || !traceparent_parse(value, &trace_id))
         return;

@@ -117,8 +117,8 @@ static void put_framing(struct server_conn *c, unsigned status, enum inbound_bod
 {
     struct buf *out = &c->out;
     c->is_bodyless =
-        kind == INBOUND_NO_BODY || has_no_body_by_status(status) || bytes_is(c->inbound.head.method, "HEAD");
-    c->is_chunked = kind == INBOUND_STREAM && c->inbound.head.minor >= 1;
+        kind == INBOUND_NO_BODY || has_no_body_by_status(status) || bytes_is(c->inbound.head->method, "HEAD");
+    c->is_chunked = kind == INBOUND_STREAM && !c->is_of_minor_0;
     c->length_left = kind == INBOUND_LENGTH ? length : UINT64_MAX;
     if (has_no_body_by_status(status))
         return;
@@ -145,7 +145,7 @@ void inbound_head(struct inbound *in, unsigned status, enum inbound_body kind, u
     put_framing(c, status, kind, length);
     if (c->must_close)
         head_put_field(&c->out, "connection", BYTES("close"));
-    else if (in->head.minor == 0)
+    else if (c->is_of_minor_0)
         head_put_field(&c->out, "connection", BYTES("keep-alive"));
     (void)buf_put(&c->out, fields);
     head_put_end(&c->out);
@@ -166,6 +166,8 @@ void inbound_put(struct inbound *in, struct bytes part)
     bool is_next = last != NULL && last->p + last->n == part.p; /* neighbours in one buffer are one part */
     if (!is_next && c->n_parts == CONN_PARTS_MAX)
         inbound_flush(in);
+    if (c->n_parts == 0)
+        conn_borrow_parts(c);
     if (is_next)
         last->n += part.n;
     else
@@ -190,7 +192,7 @@ static void flush(struct server_conn *c, bool is_last)
         tail = BYTES("\r\n");
     if (tail.n > 0)
         v[n++] = vector(tail);
-    c->n_parts = 0;
+    conn_give_parts(c);
     c->part_bytes = 0;
     conn_push(c, v, n);
 }
@@ -260,9 +262,6 @@ bool inbound_head_sent(const struct inbound *in)
 
 void inbound_drop_request(struct inbound *in)
 {
-    struct server_conn *c = conn_of(in);
-    conn_drop_body(c);
-    arena_fini(&c->asked_arena);
+    conn_drop_asked(conn_of(in));
     in->body = (struct bytes){0};
-    in->head = (struct head){.minor = in->head.minor, .keep_alive = in->head.keep_alive};
 }

@@ -51,10 +51,14 @@ struct server {
     uint64_t memory_used;         /* request bodies in flight */
     char *spares[SPARES_MAX + 1]; /* for bodies; malloc searches for memory of this size. Poisoned under ASan */
     size_t n_spares;
+    struct bytes *parts; /* not lent, or NULL: one connection at a time has any, nearly always */
     bool is_draining;
     int64_t date_s;
     char date[CONN_DATE_LINE_BYTES + 1];
 };
+
+/* Of a request whose head could not be read, or is not needed any more. */
+static const struct head no_head = {.minor = 1};
 
 static const struct sm_row rows[] = {
     [CONN_IDLE] = {"idle", SM_TO(CONN_HEAD) | SM_TO(CONN_CLOSED), false},
@@ -123,25 +127,38 @@ static void take_spare(struct server_conn *c, uint64_t length)
         return;
     char *p = s->n_spares > 0 ? s->spares[--s->n_spares] : mem_alloc(SPARE_BYTES);
     UNPOISON(p, SPARE_BYTES);
-    c->body = (struct buf){.p = p, .cap = SPARE_BYTES};
+    c->asked->body = (struct buf){.p = p, .cap = SPARE_BYTES};
 }
 
 static void uncount_body(struct server_conn *c)
 {
-    c->server->memory_used -= c->body_counted;
-    c->body_counted = 0;
+    if (c->asked == NULL)
+        return;
+    c->server->memory_used -= c->asked->body_counted;
+    c->asked->body_counted = 0;
 }
 
-void conn_drop_body(struct server_conn *c)
+static void drop_body(struct server_conn *c)
 {
     struct server *s = c->server;
+    struct asked *a = c->asked;
+    if (a == NULL)
+        return;
     uncount_body(c);
-    if (SPARES_MAX > 0 && c->body.cap == SPARE_BYTES && s->n_spares != SPARES_MAX) {
-        POISON(c->body.p, SPARE_BYTES);
-        s->spares[s->n_spares++] = c->body.p;
-        c->body = (struct buf){0};
+    if (SPARES_MAX > 0 && a->body.cap == SPARE_BYTES && s->n_spares != SPARES_MAX) {
+        POISON(a->body.p, SPARE_BYTES);
+        s->spares[s->n_spares++] = a->body.p;
+        a->body = (struct buf){0};
     }
-    buf_fini(&c->body);
+    buf_fini(&a->body);
+}
+
+void conn_drop_asked(struct server_conn *c)
+{
+    drop_body(c);
+    c->inbound.head = &no_head;
+    c->asked = NULL;
+    arena_fini(&c->asked_arena);
 }
 
 static void free_spares(struct server *s)
@@ -153,14 +170,33 @@ static void free_spares(struct server *s)
     }
 }
 
+/* ---- room for parts ---- */
+
+void conn_borrow_parts(struct server_conn *c)
+{
+    struct server *s = c->server;
+    c->parts = s->parts != NULL ? s->parts : mem_alloc(CONN_PARTS_MAX * sizeof *c->parts);
+    s->parts = NULL;
+}
+
+void conn_give_parts(struct server_conn *c)
+{
+    struct server *s = c->server;
+    c->n_parts = 0;
+    if (s->parts != NULL)
+        mem_free(c->parts);
+    else
+        s->parts = c->parts;
+    c->parts = NULL;
+}
+
 /* ---- life ---- */
 
 static void release_request(struct server_conn *c)
 {
-    conn_drop_body(c);
-    arena_fini(&c->asked_arena);
+    conn_drop_asked(c);
     arena_fini(&c->arena);
-    c->inbound = (struct inbound){0};
+    c->inbound = (struct inbound){.head = &no_head};
 }
 
 static void free_conn(struct reap *r)
@@ -168,7 +204,8 @@ static void free_conn(struct reap *r)
     struct server_conn *c = RM_CONTAINER(r, struct server_conn, reap);
     buf_fini(&c->in);
     buf_fini(&c->out);
-    buf_fini(&c->body);
+    if (c->asked != NULL)
+        buf_fini(&c->asked->body);
     arena_fini(&c->asked_arena);
     arena_fini(&c->arena);
     mem_count(MEM_CONN, -1);
@@ -179,11 +216,13 @@ void conn_close(struct server_conn *c, bool reset)
 {
     move(c, CONN_CLOSED);
     uncount_body(c);
+    conn_give_parts(c);
     stream_close(c->stream, reset);
     timer_cancel(c->server->loop, &c->timer);
     task_cancel(&c->task);
     list_del(&c->node);
     c->server->n_conns--;
+    c->reap = (struct reap){.fn = free_conn};
     loop_reap(c->server->loop, &c->reap);
 }
 
@@ -203,7 +242,7 @@ static void lose_client(struct server_conn *c, bool is_stall)
 bool conn_must_close(const struct server_conn *c)
 {
     const struct server *s = c->server;
-    return s->is_draining || c->is_eof || !c->inbound.head.keep_alive ||
+    return s->is_draining || c->is_eof || !c->may_stay ||
            (s->limits.requests_per_connection != 0 && c->n_requests >= s->limits.requests_per_connection);
 }
 
@@ -214,7 +253,14 @@ static void begin_inbound(struct server_conn *c)
     c->inbound.conn = c;
     c->inbound.arena = &c->arena;
     c->inbound.asked_arena = &c->asked_arena;
-    c->inbound.arrived_us = c->first_byte_us;
+}
+
+/* head: static, or in asked_arena. */
+static void set_head(struct server_conn *c, const struct head *head)
+{
+    c->inbound.head = head;
+    c->may_stay = head->keep_alive;
+    c->is_of_minor_0 = head->minor == 0;
 }
 
 /* The owner writes the answer. Where the request was not read to its end (can_stay is false), the connection cannot
@@ -222,7 +268,7 @@ static void begin_inbound(struct server_conn *c)
 static void refuse_and(struct server_conn *c, bool can_stay, unsigned status, const char *why)
 {
     conn_set_deadline(c, 0);
-    conn_drop_body(c);
+    drop_body(c);
     c->inbound.body = (struct bytes){NULL, 0};
     begin_inbound(c);
     c->must_close = !can_stay;
@@ -238,7 +284,7 @@ static void refuse(struct server_conn *c, unsigned status, const char *why)
 static void hand_over(struct server_conn *c)
 {
     conn_set_deadline(c, 0);
-    c->inbound.body = buf_bytes(&c->body);
+    c->inbound.body = buf_bytes(&c->asked->body);
     move(c, CONN_WAITING);
     c->server->handler.on_request(&c->inbound, c->server->arg);
 }
@@ -265,7 +311,8 @@ static void keep_head(struct server_conn *c, struct bytes text)
 {
     char *copy = arena_alloc_raw(&c->asked_arena, text.n);
     memcpy(copy, text.p, text.n);
-    head_move(&c->inbound.head, text, copy);
+    head_move(&c->asked->head, text, copy);
+    set_head(c, &c->asked->head);
     drop_unread(c, text.n);
 }
 
@@ -279,7 +326,7 @@ static bool is_over_memory(const struct server *s, uint64_t more)
 static bool refuse_by_head(struct server_conn *c)
 {
     struct server *s = c->server;
-    const struct head *h = &c->inbound.head;
+    const struct head *h = c->inbound.head;
     if (h->minor >= 1 && !h->expects_continue && fields_has(&h->fields, "expect")) {
         refuse(c, 417, "unknown expectation");
         return true;
@@ -302,12 +349,12 @@ static bool refuse_by_head(struct server_conn *c)
 
 static void begin_body(struct server_conn *c)
 {
-    const struct head *h = &c->inbound.head;
+    const struct head *h = c->inbound.head;
     if (h->framing == FRAMING_NONE || (h->framing == FRAMING_LENGTH && h->content_length == 0)) {
         hand_over(c);
         return;
     }
-    body_init(&c->reader, h->framing, h->content_length);
+    body_init(&c->asked->reader, h->framing, h->content_length);
     if (h->framing == FRAMING_LENGTH)
         take_spare(c, h->content_length);
     move(c, CONN_BODY);
@@ -321,7 +368,8 @@ static void begin_body(struct server_conn *c)
 
 static void on_head_error(struct server_conn *c, enum head_result r, const char *why)
 {
-    c->inbound.head = (struct head){.minor = 1};
+    conn_drop_asked(c);
+    set_head(c, &no_head);
     c->n_requests++;
     if (r == HEAD_TOO_LARGE)
         refuse(c, 431, "the head is over limits.header_bytes or limits.headers");
@@ -340,15 +388,16 @@ static bool step_head(struct server_conn *c)
         if (in.n == 0)
             return false;
         move(c, CONN_HEAD);
-        c->first_byte_us = loop_now_us(s->loop);
-        set_deadline_ms(c, c->first_byte_us, s->limits.head_timeout_ms);
+        c->inbound.arrived_us = loop_now_us(s->loop);
+        set_deadline_ms(c, c->inbound.arrived_us, s->limits.head_timeout_ms);
     }
     size_t used = 0;
     const char *why = NULL;
+    c->asked = ARENA_NEW(&c->asked_arena, struct asked);
     enum head_result r =
-        head_parse(in, HEAD_REQUEST, false, &s->limits.head, &c->asked_arena, &c->inbound.head, &used, &why);
+        head_parse(in, HEAD_REQUEST, false, &s->limits.head, &c->asked_arena, &c->asked->head, &used, &why);
     if (r == HEAD_MORE) {
-        arena_fini(&c->asked_arena);
+        conn_drop_asked(c);
         return false;
     }
     if (r != HEAD_OK) {
@@ -367,30 +416,32 @@ static bool step_head(struct server_conn *c)
 static bool admit_body(struct server_conn *c)
 {
     struct server *s = c->server;
-    if (c->body.n > s->limits.body_bytes) {
+    struct asked *a = c->asked;
+    if (a->body.n > s->limits.body_bytes) {
         refuse(c, 413, "the body is over limits.body_bytes");
         return false;
     }
-    if (c->body.cap > c->body_counted && is_over_memory(s, c->body.cap - c->body_counted)) {
+    if (a->body.cap > a->body_counted && is_over_memory(s, a->body.cap - a->body_counted)) {
         refuse(c, 503, "memory");
         return false;
     }
-    s->memory_used += c->body.cap - c->body_counted;
-    c->body_counted = c->body.cap;
+    s->memory_used += a->body.cap - a->body_counted;
+    a->body_counted = a->body.cap;
     return true;
 }
 
 /* Body bytes that are there already. True when the state moved on. */
 static bool step_body(struct server_conn *c)
 {
+    struct asked *a = c->asked;
     struct bytes all = unread(c), in = all, data;
     enum body_result r = BODY_MORE;
-    while ((r = body_next(&c->reader, &in, &data)) == BODY_DATA) {
-        if (data.n > c->server->limits.body_bytes - c->body.n) {
+    while ((r = body_next(&a->reader, &in, &data)) == BODY_DATA) {
+        if (data.n > c->server->limits.body_bytes - a->body.n) {
             refuse(c, 413, "the body is over limits.body_bytes");
             return true;
         }
-        (void)buf_put(&c->body, data);
+        (void)buf_put(&a->body, data);
     }
     drop_unread(c, all.n - in.n);
     if (r == BODY_BAD) {
@@ -429,10 +480,11 @@ static size_t room(struct server_conn *c, struct buf **b)
 {
     *b = &c->in;
     if (c->sm.state == CONN_BODY) {
-        if (c->inbound.head.framing != FRAMING_LENGTH)
+        struct asked *a = c->asked;
+        if (a->head.framing != FRAMING_LENGTH)
             return BODY_READ_BYTES / 4;
-        uint64_t left = c->inbound.head.content_length - c->body.n;
-        *b = &c->body;
+        uint64_t left = a->head.content_length - a->body.n;
+        *b = &a->body;
         return left < BODY_READ_BYTES ? (size_t)left + 1 : BODY_READ_BYTES;
     }
     if (c->sm.state == CONN_IDLE || c->sm.state == CONN_HEAD)
@@ -442,12 +494,13 @@ static size_t room(struct server_conn *c, struct buf **b)
 
 static void after_body_read(struct server_conn *c)
 {
-    uint64_t length = c->inbound.head.content_length;
-    if (c->body.n > length) { /* the next request has begun */
-        (void)buf_put(&c->in, bytes_slice(buf_bytes(&c->body), (size_t)length, c->body.n));
-        c->body.n = (size_t)length;
+    struct asked *a = c->asked;
+    uint64_t length = a->head.content_length;
+    if (a->body.n > length) { /* the next request has begun */
+        (void)buf_put(&c->in, bytes_slice(buf_bytes(&a->body), (size_t)length, a->body.n));
+        a->body.n = (size_t)length;
     }
-    if (admit_body(c) && c->body.n == length)
+    if (admit_body(c) && a->body.n == length)
         hand_over(c);
 }
 
@@ -516,7 +569,7 @@ static enum io read_more(struct server_conn *c, struct buf *b, size_t cap)
     enum io r = read_into(c, b, cap);
     if (r != IO_OK)
         return r;
-    if (b == &c->body)
+    if (b != &c->in)
         after_body_read(c);
     use_input(c);
     return IO_OK;
@@ -567,6 +620,7 @@ static void linger(struct server_conn *c)
 {
     move(c, CONN_LINGER);
     release_request(c);
+    c->n_discarded = 0;
     buf_fini(&c->in);
     stream_shutdown(c->stream);
     conn_set_deadline(c, loop_now_us(c->server->loop) + LINGER_US);
@@ -643,7 +697,7 @@ static void on_deadline(struct server_conn *c)
     c->deadline_us = 0;
     switch (c->sm.state) {
     case CONN_HEAD:
-        c->inbound.head = (struct head){.minor = 1};
+        set_head(c, &no_head);
         c->n_requests++;
         refuse(c, 408, "the request's head did not come in time");
         return;
@@ -699,7 +753,7 @@ static struct server_conn *conn_new(struct server *s, struct stream *stream)
     sm_init(&c->sm, rows, CONN_IDLE);
     c->timer.fn = on_timer;
     c->task.fn = on_task;
-    c->reap.fn = free_conn;
+    c->inbound.head = &no_head;
     list_init(&c->task.node);
     list_init(&c->node);
     list_put(&s->conns, &c->node);
@@ -728,7 +782,6 @@ static void turn_away(struct server_conn *c)
     jw_end(&w);
     jw_end(&w);
     begin_inbound(c);
-    c->inbound.head.minor = 1;
     c->must_close = true;
     move(c, CONN_HEAD);
     move(c, CONN_WAITING);
@@ -788,6 +841,7 @@ void server_free(struct server *s)
         return;
     RM_ASSERT(list_is_empty(&s->conns));
     readbufs_free(s->reads);
+    mem_free(s->parts);
     free_spares(s);
     mem_free(s);
 }

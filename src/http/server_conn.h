@@ -24,6 +24,15 @@ enum {
     CONN_DATE_LINE_BYTES = 37    /* "date: Sun, 06 Nov 1994 08:49:37 GMT" and CRLF */
 };
 
+/* The request as it came: from its head on, and until nobody needs it. In asked_arena. */
+struct asked {
+    struct head head;
+    struct body_reader reader;
+    struct buf body;
+    size_t body_counted; /* of server->memory_used */
+};
+
+/* A stream may be silent for long: it should hold little beside what it is answered with. */
 struct server_conn {
     struct server *server;
     struct stream *stream;
@@ -31,26 +40,28 @@ struct server_conn {
     struct sm sm;
     struct timer timer;
     uint64_t deadline_us; /* 0 = none; the timer may be armed for an earlier time and is then armed again */
-    struct task task;     /* what must not happen inside a call of the owner's */
-    struct reap reap;
-    uint64_t first_byte_us;
-    uint32_t n_requests;
-    size_t n_discarded; /* while lingering */
+    union {
+        struct task task; /* what must not happen inside a call of the owner's */
+        struct reap reap; /* once it is closed */
+    };
 
-    struct buf in;      /* read and not used yet: a partial head, pipelined requests */
-    struct bytes fresh; /* the same, in the core's read buffer: only while it is looked at, and `in` is empty then */
-    struct buf body;
-    size_t body_counted; /* of server->memory_used */
-    struct body_reader reader;
+    struct buf in;       /* read and not used yet: a partial head, pipelined requests */
+    struct bytes fresh;  /* the same, in the core's read buffer: only while it is looked at, and `in` is empty then */
+    struct asked *asked; /* NULL = none */
 
     struct buf out; /* from out_at on: what the socket did not take yet */
     size_t out_at;
-    struct bytes parts[CONN_PARTS_MAX]; /* put, borrowed until the flush */
-    size_t n_parts, part_bytes;
-    uint64_t length_left;
+    struct bytes *parts; /* put, borrowed until the flush; CONN_PARTS_MAX, of the server. NULL while n_parts is 0 */
+    size_t part_bytes;
+    union {
+        uint64_t length_left;
+        size_t n_discarded; /* while lingering */
+    };
 
     struct inbound inbound;
     struct arena arena, asked_arena;
+    uint32_t n_requests;
+    uint8_t n_parts;
     bool can_read;   /* the last read was not short */
     bool is_hung_up; /* the peer's FIN stands behind what is still to be read: a short read is not the end */
     bool is_blocked; /* the last write was short: wait for the event */
@@ -58,6 +69,7 @@ struct server_conn {
     bool is_eof, is_full;
     bool must_close; /* after this answer */
     bool is_chunked, is_bodyless;
+    bool may_stay, is_of_minor_0; /* as the request's head says */
 };
 
 static inline size_t conn_pending(const struct server_conn *c)
@@ -74,8 +86,11 @@ struct bytes conn_date_line(struct server_conn *c);
 bool conn_must_close(const struct server_conn *c);
 uint32_t conn_stall_ms(const struct server_conn *c);
 struct loop *conn_loop(const struct server_conn *c);
-/* The body's memory goes, and does not count any more. */
-void conn_drop_body(struct server_conn *c);
+/* Room for parts, until they are given back. */
+void conn_borrow_parts(struct server_conn *c);
+void conn_give_parts(struct server_conn *c);
+/* The request's memory goes, and does not count any more; the inbound's head is an empty one then. */
+void conn_drop_asked(struct server_conn *c);
 void conn_close(struct server_conn *c, bool reset);
 
 #endif

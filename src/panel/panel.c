@@ -42,7 +42,7 @@ static void on_request(struct inbound *in, void *arg)
 {
     struct panel *p = arg;
     struct admin_answer answer;
-    admin_answer(p->admin, &in->head, &answer);
+    admin_answer(p->admin, in->head, &answer);
     send_answer(in, &answer);
     buf_fini(&answer.body);
 }
@@ -50,7 +50,7 @@ static void on_request(struct inbound *in, void *arg)
 static unsigned on_head(struct inbound *in, void *arg)
 {
     struct panel *p = arg;
-    return admin_check(p->admin, &in->head);
+    return admin_check(p->admin, in->head);
 }
 
 static void on_refused(struct inbound *in, unsigned status, const char *why, void *arg)

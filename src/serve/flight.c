@@ -299,7 +299,7 @@ void flight_start(struct worker *w, struct client_call *c)
     uint64_t from = loop_clock_us();
     struct directive directive;
     const char *why = "";
-    if (directive_parse(&c->inbound->head.fields, c->route, c->arena, &directive, &why) != ERR_OK) {
+    if (directive_parse(&c->inbound->head->fields, c->route, c->arena, &directive, &why) != ERR_OK) {
         refuse(w, c, "invalid_routing", why);
         return;
     }
@@ -308,7 +308,7 @@ void flight_start(struct worker *w, struct client_call *c)
     struct flight *f = new_flight(w, c);
     c->owner = f;
     f->directive = directive;
-    const struct fields *fields = &c->inbound->head.fields;
+    const struct fields *fields = &c->inbound->head->fields;
     struct bytes routing = fields_get(fields, "x-routing");
     uint64_t key = affinity_key(&c->call, fields_get(fields, "x-session-id"));
     begin_caching(f, c, key);

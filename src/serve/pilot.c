@@ -371,7 +371,7 @@ static void open_exchange(struct pilot *p, const struct relay_action *a, const s
     p->draft = draft_new(f->call, &draft);
     struct exchange_spec spec = {.provider = a->link->provider,
                                  .client = c->dialect,
-                                 .client_fields = &c->inbound->head.fields,
+                                 .client_fields = &c->inbound->head->fields,
                                  .body = *body,
                                  .is_stream = a->is_stream,
                                  .is_fresh = a->is_fresh,

@@ -65,10 +65,10 @@ static void answer_echo(struct inbound *in)
 static void on_request(struct inbound *in, void *arg)
 {
     struct world *w = arg;
-    note(w, "request ", in->head.path);
-    if (bytes_is(in->head.path, "/hold"))
+    note(w, "request ", in->head->path);
+    if (bytes_is(in->head->path, "/hold"))
         w->held = in;
-    else if (bytes_is(in->head.path, "/stream"))
+    else if (bytes_is(in->head->path, "/stream"))
         answer_stream(in);
     else
         answer_echo(in);
@@ -77,7 +77,7 @@ static void on_request(struct inbound *in, void *arg)
 static unsigned on_head(struct inbound *in, void *arg)
 {
     struct world *w = arg;
-    return bytes_is(in->head.path, "/no") ? w->head_status : 0;
+    return bytes_is(in->head->path, "/no") ? w->head_status : 0;
 }
 
 static void on_refused(struct inbound *in, unsigned status, const char *why, void *arg)
@@ -464,7 +464,7 @@ static void test_body_memory_is_admitted_and_given_back(void **state)
     hang_up(w);
     assert_int_equal(w->held->body.n, sizeof body);
     inbound_drop_request(w->held);
-    assert_int_equal(w->held->body.n + w->held->head.path.n + w->held->head.fields.n, 0);
+    assert_int_equal(w->held->body.n + w->held->head->path.n + w->held->head->fields.n, 0);
     forget(w);
     connect_with(w, PIPE_BYTES);
     send_text(w, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 10000\r\n\r\n");
