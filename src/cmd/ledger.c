@@ -127,9 +127,9 @@ static void put_attempt(struct buf *b, const struct attempt_record *a)
     }
     if (a->retry_after_ms >= 0)
         buf_printf(b, "        retry after %lld ms\n", (long long)a->retry_after_ms);
-    if (a->provider_request_id[0] != '\0')
+    if (a->provider_request_id != NULL && a->provider_request_id[0] != '\0')
         buf_printf(b, "        provider's id %s\n", a->provider_request_id);
-    if (a->decision[0] != '\0')
+    if (a->decision != NULL && a->decision[0] != '\0')
         buf_printf(b, "        then: %s\n", a->decision);
 }
 

@@ -225,15 +225,6 @@ static enum outcome get_outcome(struct row *r)
     return outcome_parse(bytes_of(get_name(r, "")), &o) ? o : OUTCOME_NONE;
 }
 
-static void get_array(struct row *r, char *out, size_t cap)
-{
-    struct bytes t = get_text(r);
-    size_t n = t.n < cap - 1 ? t.n : cap - 1;
-    if (n > 0)
-        memcpy(out, t.p, n);
-    out[n] = '\0';
-}
-
 void columns_read_request(sqlite3_stmt *s, int at, struct arena *arena, read_name_fn *name, void *arg,
                           struct request_record *r)
 {
@@ -329,8 +320,8 @@ void columns_read_attempt(sqlite3_stmt *s, int at, struct arena *arena, read_nam
     a->cost_nusd = get_int(&c, NUSD_UNKNOWN);
     a->waste_nusd = get_int(&c, NUSD_UNKNOWN);
     a->retry_after_ms = get_int(&c, -1);
-    get_array(&c, a->provider_request_id, sizeof a->provider_request_id);
-    get_array(&c, a->decision, sizeof a->decision);
+    a->provider_request_id = arena_dup(arena, get_text(&c)).p;
+    a->decision = arena_dup(arena, get_text(&c)).p;
     snprintf(a->service, sizeof a->service, "%s", get_name(&c, ""));
     RM_ASSERT(c.at == at + ATTEMPT_N_COLUMNS);
 }

@@ -57,8 +57,8 @@
     X(uint8_t, cache_mark)     \
     X(bool, is_service_told)   \
     X(bool, is_price_standin)
-#define ATTEMPT_TEXTS(X) X(provider) X(model) X(price_version)
-#define ATTEMPT_ARRAYS(X) X(provider_request_id) X(decision) X(service)
+#define ATTEMPT_TEXTS(X) X(provider) X(model) X(price_version) X(provider_request_id) X(decision)
+#define ATTEMPT_ARRAYS(X) X(service)
 
 _Static_assert(OUTCOME_N <= UINT8_MAX, "an outcome fits a byte");
 

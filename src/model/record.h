@@ -12,7 +12,8 @@ enum attempt_kind { ATTEMPT_CLIENT, ATTEMPT_KEEPALIVE, ATTEMPT_HEDGE };
 /* Was the provider's prompt cache asked for? */
 enum cache_mark { CACHE_NOT_ASKED, CACHE_ASKED, CACHE_WITHHELD };
 enum tokens_from { TOKENS_UNBILLED, TOKENS_ESTIMATED, TOKENS_REPORTED };
-enum { SERVICE_BYTES = 24 }; /* of a class of service, with its end */
+/* Of texts with their end: a class of service, a provider's request id, a decision. */
+enum { SERVICE_BYTES = 24, PROVIDER_ID_BYTES = 64, DECISION_BYTES = 160 };
 
 /* Times are microseconds from the request's start; -1 = did not happen. */
 struct attempt_record {
@@ -37,10 +38,10 @@ struct attempt_record {
     bool is_service_told;        /* the answer said so; else it is what was asked for */
     bool is_price_standin;       /* the class has no rates of its own: priced at the standard ones */
     int64_t retry_after_ms;      /* provider's hint; -1 = none */
-    char provider_request_id[64];
+    const char *provider_request_id; /* NULL or "" = none told */
     const char *abort_words; /* how it is billed although no whole answer came; NULL = nothing was to be decided. Ends
                                 up behind the decision. Static */
-    char decision[160];      /* why the next step was taken, in words */
+    const char *decision;    /* why the next step was taken, in words; NULL or "" = nothing was to be decided */
 };
 
 struct request_record {

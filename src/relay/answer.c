@@ -8,10 +8,10 @@ static uint64_t soonest_us(const struct relay *r, uint64_t now_us)
 {
     uint64_t soonest = UINT64_MAX;
     for (size_t i = 0; i < r->n_chain; i++) {
-        if (r->candidates[i].skip != OUTCOME_OK)
+        if (relay_candidate(r, i).skip != OUTCOME_OK)
             continue;
-        const struct link_conf *l = r->chain[i];
-        uint64_t until = registry_until(r->env.registry, l->target_id, l->provider->credential_id, now_us);
+        const struct link_conf *l = relay_link(r, i);
+        uint64_t until = registry_until(r->env->registry, l->target_id, l->provider->credential_id, now_us);
         uint64_t us = until > now_us ? until - now_us : 0;
         soonest = us < soonest ? us : soonest;
     }
@@ -71,14 +71,16 @@ static enum outcome answer_all_red(struct relay *r, uint64_t now_us)
 static enum outcome answer_nobody(struct relay *r, uint64_t now_us)
 {
     struct failure f;
-    const struct candidate *found = NULL;
-    for (size_t i = 0; i < r->n_chain; i++)
-        if (r->candidates[i].skip == OUTCOME_SKIPPED_INCAPABLE && (!found || r->candidates[i].is_window))
-            found = &r->candidates[i];
-    if (!found)
+    struct candidate found = {.skip = OUTCOME_OK};
+    for (size_t i = 0; i < r->n_chain; i++) {
+        struct candidate c = relay_candidate(r, i);
+        if (c.skip == OUTCOME_SKIPPED_INCAPABLE && (found.skip == OUTCOME_OK || c.is_window))
+            found = c;
+    }
+    if (found.skip == OUTCOME_OK)
         return answer_all_red(r, now_us);
-    failure_make(&f, found->is_window ? OUTCOME_CONTEXT_LENGTH : OUTCOME_INCOMPATIBLE, found->why);
-    f.class = found->is_window ? FAILURE_CONTEXT : FAILURE_COMPAT;
+    failure_make(&f, found.is_window ? OUTCOME_CONTEXT_LENGTH : OUTCOME_INCOMPATIBLE, found.why);
+    f.class = found.is_window ? FAILURE_CONTEXT : FAILURE_COMPAT;
     return answer_failure(r, &f, NULL, now_us);
 }
 

@@ -23,9 +23,10 @@ static const struct sm_row rows[] = {
 void attempt_init(struct attempt *a, const struct link_conf *link, struct attempt_record *record, uint64_t now_us,
                   uint64_t zero_us)
 {
-    *a = (struct attempt){.record = record, .link = link, .n = record->n, .start_us = now_us, .usage = USAGE_NONE};
+    *a = (struct attempt){.record = record, .link = link, .n = record->n, .start_us = now_us};
     sm_init(&a->sm, rows, ATTEMPT_STARTED);
     record->is_started = true;
+    record->tokens = USAGE_NONE;
     record->start_us = (int64_t)(now_us - zero_us);
 }
 

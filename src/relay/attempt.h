@@ -19,10 +19,10 @@ enum attempt_state {
 
 struct attempt {
     struct sm sm;
-    struct attempt_record *record;
+    struct attempt_record *record; /* tokens: as reported so far; service: as the answer told, else as asked for */
     const struct link_conf *link;
     uint16_t n;
-    size_t place;               /* in the request's chain */
+    uint16_t place;             /* in the request's chain */
     uint64_t start_us;          /* monotonic */
     uint64_t budget_us;         /* length that rules it: first token, or the whole answer */
     uint64_t own_budget_us;     /* the link's own, without a shorter one of the client */
@@ -38,11 +38,8 @@ struct attempt {
     uint64_t head_us;     /* monotonic; 0 = none */
     uint64_t idle_due_us; /* 0 = does not run */
     uint64_t paused_us;   /* since then we are not reading; 0 = reading */
-    struct usage usage;   /* as reported so far */
     uint64_t text_bytes;  /* generated text seen so far */
     int64_t wall_ms;      /* when it began; 0 = not told: prices without a span hold */
-    char service[SERVICE_BYTES]; /* class of service as the answer told, else as asked for; "" = neither */
-    bool is_service_told;
 };
 
 /* The zero time of the record is `zero_us`. */

@@ -8,7 +8,7 @@
 /* What rules the link: a number in the config is ruled by itself, so the history is in its shadow. */
 static struct auto_conf rules(const struct relay *r, const struct link_conf *l)
 {
-    struct auto_conf conf = r->start.route->ttft_auto;
+    struct auto_conf conf = r->route->ttft_auto;
     conf.is_shadow = conf.is_shadow || !l->is_auto_budget;
     return conf;
 }
@@ -16,15 +16,15 @@ static struct auto_conf rules(const struct relay *r, const struct link_conf *l)
 static void ask(struct relay *r, struct attempt *a)
 {
     struct auto_conf conf = rules(r, a->link);
-    latency_grant(r->env.latency, latency_key_of(a->link->target_id, r->start.call), &conf, r->trial.word != 0,
+    latency_grant(r->env->latency, latency_key_of(a->link->target_id, r->call), &conf, r->trial.word != 0,
                   (uint64_t)a->link->connect_timeout_ms * 1000, a->start_us, &a->grant);
 }
 
 void budget_set(struct relay *r, struct attempt *a, const struct latency_grant *of_link)
 {
     const struct link_conf *l = a->link;
-    const struct directive *d = r->start.directive;
-    a->is_stream = candidate_is_stream(r->start.call, r->start.route, l);
+    const struct directive *d = r->directive;
+    a->is_stream = candidate_is_stream(r->call, r->route, l);
     a->is_own_budget = true;
     if (!a->is_stream) { /* per attempt */
         a->budget_us = a->own_budget_us = (uint64_t)l->total_budget_ms * 1000;
@@ -33,7 +33,7 @@ void budget_set(struct relay *r, struct attempt *a, const struct latency_grant *
     }
     a->budget_us = (uint64_t)l->ttft_budget_ms * 1000;
     a->grant = *of_link;
-    if (a->grant.us == 0 && r->env.latency != NULL)
+    if (a->grant.us == 0 && r->env->latency != NULL)
         ask(r, a);
     if (a->grant.us != 0 && !a->grant.is_shadow)
         a->budget_us = a->grant.us;
@@ -48,7 +48,7 @@ void budget_set(struct relay *r, struct attempt *a, const struct latency_grant *
 /* 0 = not known. */
 static int64_t cut_nusd(const struct relay *r, const struct attempt *a)
 {
-    int64_t nusd = meter_cut_nusd(a, r->start.call, r->env.ratios);
+    int64_t nusd = meter_cut_nusd(a, r->call, r->env->ratios);
     return nusd != NUSD_UNKNOWN ? nusd : 0;
 }
 
@@ -73,8 +73,8 @@ void budget_token(struct relay *r, uint64_t now_us)
     if (a->grant.us == 0)
         return;
     int64_t would_nusd = us > a->grant.base_us ? cut_nusd(r, a) : 0;
-    bool is_late = latency_answered(r->env.latency, &conf, &a->grant, us, a->record->connect_us, would_nusd, now_us);
-    if (is_late && (a->link->is_auto_budget || r->start.route->ttft_auto.is_shadow))
+    bool is_late = latency_answered(r->env->latency, &conf, &a->grant, us, a->record->connect_us, would_nusd, now_us);
+    if (is_late && (a->link->is_auto_budget || r->route->ttft_auto.is_shadow))
         note_late(r, a, would_nusd);
 }
 
@@ -90,19 +90,19 @@ void budget_close(struct relay *r, uint64_t now_us)
     bool is_ours = rec->outcome == OUTCOME_HEDGE_LOST || rec->outcome == OUTCOME_CLIENT_CANCELLED ||
                    rec->outcome == OUTCOME_DRAINED || (is_late && !a->is_own_budget && us < a->own_budget_us);
     if (is_ours)
-        latency_left(r->env.latency, &a->grant, us, rec->connect_us, now_us);
+        latency_left(r->env->latency, &a->grant, us, rec->connect_us, now_us);
     else if (is_late)
-        latency_cut(r->env.latency, &conf, &a->grant, us, rec->connect_us, rec->cost_nusd, now_us);
+        latency_cut(r->env->latency, &conf, &a->grant, us, rec->connect_us, rec->cost_nusd, now_us);
 }
 
 void budget_settle(struct relay *r)
 {
     const struct request_record *rec = &r->record;
-    if (r->env.latency == NULL || rec->served_link < 0)
+    if (r->env->latency == NULL || rec->served_link < 0)
         return;
     for (uint16_t i = 0; i < rec->n_attempts; i++) {
         const struct attempt_record *a = &rec->attempts[i];
         if (a->outcome == OUTCOME_TTFT_TIMEOUT && !a->is_served && a->link != rec->served_link)
-            latency_moved(r->env.latency, latency_key_of(r->start.route->links[a->link].target_id, r->start.call));
+            latency_moved(r->env->latency, latency_key_of(r->route->links[a->link].target_id, r->call));
     }
 }

@@ -2,13 +2,20 @@
 
 #include "plan/affinity.h"
 
-struct caching_try {
-    struct caching_try *next;
-    const struct link_conf *link;
-    uint16_t n;
-    enum cache_mark mark;
+struct caching_words {
+    struct caching_words *next;
+    uint16_t n; /* the attempt; 0 = the first, whichever it is */
     const char *words;
 };
+
+static void tell(struct caching *c, uint16_t n, const char *words)
+{
+    if (words[0] == '\0')
+        return;
+    struct caching_words *t = ARENA_NEW(c->arena, struct caching_words);
+    *t = (struct caching_words){c->told, n, arena_dup(c->arena, bytes_of(words)).p};
+    c->told = t;
+}
 
 /* ---- the order of links ---- */
 
@@ -41,8 +48,11 @@ static void choose_order(struct caching *c, const struct caching_start *s, struc
                                    .ttl_s = c->ttl_s,
                                    .registry = s->registry,
                                    .now_us = s->now_us};
-    if (conf->goes_back == RETURN_BY_VALUE)
-        move_to_front(links, cache_stay(c->memory, &ask, c->words));
+    if (conf->goes_back == RETURN_BY_VALUE) {
+        char why[CACHE_WORDS];
+        move_to_front(links, cache_stay(c->memory, &ask, why));
+        tell(c, 0, why);
+    }
     d->order = links;
     d->n_order = c->route->n_links;
 }
@@ -58,44 +68,60 @@ void caching_begin(struct caching *c, const struct caching_start *s, struct dire
 
 /* ---- attempts ---- */
 
-bool caching_withholds(struct caching *c, const struct link_conf *link, uint16_t n, const struct request_record *trail,
+/* The first attempt of all is nobody's standby. */
+static struct cache_verdict judge(struct caching *c, const struct cache_ask *ask)
+{
+    return ask->trail->n_attempts > 1 ? cache_judge(c->memory, ask) : (struct cache_verdict){0};
+}
+
+/* Why it is asked first goes to the first attempt, unless there is more to say of that. */
+static void settle_order_words(struct caching *c, uint16_t n, bool is_wanted)
+{
+    if (c->told == NULL || c->told->n != 0)
+        return;
+    if (is_wanted)
+        c->told->n = n;
+    else
+        c->told = NULL;
+}
+
+bool caching_withholds(struct caching *c, struct relay *r, const struct link_conf *link, uint16_t n,
                        struct registry *registry, uint64_t now_us)
 {
     struct cache_ask ask = {.call = c->facts,
                             .route = c->route,
                             .link = link,
-                            .trail = trail,
+                            .trail = relay_record(r),
                             .n = n,
                             .ttl_s = c->ttl_s,
                             .registry = registry,
                             .now_us = now_us};
-    struct cache_verdict v = cache_judge(c->memory, &ask);
-    struct caching_try *t = ARENA_NEW(c->arena, struct caching_try);
-    const char *words = v.words[0] != '\0' ? v.words : c->tries == NULL ? c->words : "";
-    *t = (struct caching_try){.next = c->tries, .link = link, .n = n};
-    t->mark = v.is_withheld ? CACHE_WITHHELD : c->ttl_s > 0 ? CACHE_ASKED : CACHE_NOT_ASKED;
-    t->words = words[0] != '\0' ? arena_dup(c->arena, bytes_of(words)).p : "";
-    c->tries = t;
+    struct cache_verdict v = judge(c, &ask);
+    if (v.is_withheld || c->ttl_s > 0)
+        relay_mark_cache(r, n, v.is_withheld ? CACHE_WITHHELD : CACHE_ASKED);
+    settle_order_words(c, n, v.words[0] == '\0');
+    tell(c, n, v.words);
     return v.is_withheld;
 }
 
-void caching_commit(struct caching *c, uint16_t n, uint64_t now_us)
+void caching_commit(struct caching *c, const struct relay *r, uint16_t n, uint64_t now_us)
 {
-    for (struct caching_try *t = c->tries; t != NULL; t = t->next)
-        if (t->n == n)
-            cache_served(c->memory, c->facts, t->link, t->mark == CACHE_ASKED, c->ttl_s, now_us);
+    const struct request_record *rec = relay_record(r);
+    for (uint16_t i = 0; i < rec->n_attempts; i++) {
+        const struct attempt_record *a = &rec->attempts[i];
+        if (a->n == n)
+            cache_served(c->memory, c->facts, &c->route->links[a->link], a->cache_mark == CACHE_ASKED, c->ttl_s,
+                         now_us);
+    }
 }
 
 void caching_end(struct caching *c, struct relay *r, uint64_t now_us)
 {
     const struct request_record *rec = relay_record(r);
-    for (struct caching_try *t = c->tries; t != NULL; t = t->next) {
-        for (uint16_t i = 0; i < rec->n_attempts; i++)
-            if (rec->attempts[i].n == t->n)
-                cache_learn(c->memory, c->facts, t->link, &rec->attempts[i], c->ttl_s, now_us);
-        if (t->mark != CACHE_NOT_ASKED)
-            relay_mark_cache(r, t->n, t->mark);
-        if (t->words[0] != '\0')
-            relay_note(r, t->n, t->words);
-    }
+    for (uint16_t i = rec->n_attempts; i-- > 0;)
+        if (rec->attempts[i].tokens_from == TOKENS_REPORTED)
+            cache_learn(c->memory, c->facts, &c->route->links[rec->attempts[i].link], &rec->attempts[i], c->ttl_s,
+                        now_us);
+    for (const struct caching_words *t = c->told; t != NULL; t = t->next)
+        relay_note(r, t->n, t->words);
 }

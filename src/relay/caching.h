@@ -7,16 +7,15 @@
 #include "plan/cache.h"
 #include "relay/relay.h"
 
-struct caching_try;
+struct caching_words;
 
 struct caching { /* of one request; zero before caching_begin */
     struct cache_memory *memory;
     struct arena *arena;      /* the request's */
     const struct call *facts; /* cache_key is not read */
     const struct route_conf *route;
-    int64_t ttl_s;           /* of the cache that is asked for; 0 = none is */
-    char words[CACHE_WORDS]; /* why another link than the first is asked first; "" = it is not */
-    struct caching_try *tries;
+    int64_t ttl_s;              /* of the cache that is asked for; 0 = none is */
+    struct caching_words *told; /* for the decisions of attempts; most requests have none */
 };
 
 struct caching_start {
@@ -31,11 +30,11 @@ struct caching_start {
 /* The request arrived: notes it, and puts the order in which its links are asked into *d where it is another than the
  * route's. */
 void caching_begin(struct caching *c, const struct caching_start *s, struct directive *d);
-/* Attempt n starts on `link`. True: the hint, or the client's own markers, are withheld from it. `trail`: so far. */
-bool caching_withholds(struct caching *c, const struct link_conf *link, uint16_t n, const struct request_record *trail,
+/* Attempt n starts on `link`. True: the hint, or the client's own markers, are withheld from it. */
+bool caching_withholds(struct caching *c, struct relay *r, const struct link_conf *link, uint16_t n,
                        struct registry *registry, uint64_t now_us);
 /* Attempt n is committed. */
-void caching_commit(struct caching *c, uint16_t n, uint64_t now_us);
+void caching_commit(struct caching *c, const struct relay *r, uint16_t n, uint64_t now_us);
 /* The request is over: what its attempts taught, and the words of what was decided go to the trail. */
 void caching_end(struct caching *c, struct relay *r, uint64_t now_us);
 

@@ -8,25 +8,25 @@
 
 static const struct breaker_conf *breaker(const struct relay *r)
 {
-    return &r->start.route->breaker;
+    return &r->route->breaker;
 }
 
 static void tell(struct relay *r, enum effect effect, const struct failure *f, uint64_t now)
 {
-    struct registry *reg = r->env.registry;
+    struct registry *reg = r->env->registry;
     uint16_t target = r->now.link->target_id, credential = r->now.link->provider->credential_id;
     switch (effect) {
     case EFFECT_NEUTRAL:
         registry_neutral(reg, &r->trial, now);
         return;
     case EFFECT_COUNTS:
-        registry_bad(reg, target, now, f->outcome == OUTCOME_RATE_LIMITED, breaker(r), r->env.rng, &r->trial);
+        registry_bad(reg, target, now, f->outcome == OUTCOME_RATE_LIMITED, breaker(r), r->env->rng, &r->trial);
         return;
     case EFFECT_HINT:
         if (breaker(r)->is_off)
             registry_neutral(reg, &r->trial, now);
         else
-            registry_hint(reg, target, now, f->retry_after_ms, r->env.rng, &r->trial);
+            registry_hint(reg, target, now, f->retry_after_ms, r->env->rng, &r->trial);
         return;
     case EFFECT_QUOTA:
         registry_quota(reg, credential, now, f->retry_after_ms, &r->trial);
@@ -46,8 +46,8 @@ static void alarm_once(struct relay *r, const struct verdict *v, const struct fa
 {
     const struct link_conf *l = r->now.link;
     enum health_state s = v->effect == EFFECT_NOT_FOUND
-                              ? registry_state(r->env.registry, l->target_id, now)
-                              : registry_credential_state(r->env.registry, l->provider->credential_id, now);
+                              ? registry_state(r->env->registry, l->target_id, now)
+                              : registry_credential_state(r->env->registry, l->provider->credential_id, now);
     if (s != HEALTH_OPEN)
         relay_act(r, ACT_ALARM)->text = arena_printf(r->arena, "provider %s, model %s: %s (%s)", l->provider->name,
                                                      l->model, outcome_word(f->outcome), f->message)
@@ -70,32 +70,32 @@ void health_owe(struct relay *r, const struct failure *f)
 void health_pay(struct relay *r, uint64_t now_us)
 {
     if (r->is_count_owed)
-        registry_bad(r->env.registry, r->now.link->target_id, now_us, r->is_429_owed, breaker(r), r->env.rng,
+        registry_bad(r->env->registry, r->now.link->target_id, now_us, r->is_429_owed, breaker(r), r->env->rng,
                      &r->trial);
     r->is_count_owed = false;
-    registry_neutral(r->env.registry, &r->trial, now_us);
+    registry_neutral(r->env->registry, &r->trial, now_us);
 }
 
 void health_neutral(struct relay *r, uint64_t now_us)
 {
-    registry_neutral(r->env.registry, &r->trial, now_us);
+    registry_neutral(r->env->registry, &r->trial, now_us);
 }
 
 /* A token within the budget is what a target is for: its trial need not last as long as the answer. */
 void health_token(struct relay *r, uint64_t now_us)
 {
     if (r->now.is_overtime)
-        registry_neutral(r->env.registry, &r->trial, now_us);
+        registry_neutral(r->env->registry, &r->trial, now_us);
     else
-        registry_first_token(r->env.registry, r->now.link->target_id, now_us, &r->trial);
+        registry_first_token(r->env->registry, r->now.link->target_id, now_us, &r->trial);
 }
 
 void health_good(struct relay *r, uint64_t now_us)
 {
     const struct link_conf *l = r->now.link;
     if (r->now.is_overtime)
-        registry_neutral(r->env.registry, &r->trial, now_us);
+        registry_neutral(r->env->registry, &r->trial, now_us);
     else
-        registry_good(r->env.registry, l->target_id, l->provider->credential_id, now_us, &r->trial);
-    registry_touch(r->env.registry, l->target_id, now_us);
+        registry_good(r->env->registry, l->target_id, l->provider->credential_id, now_us, &r->trial);
+    registry_touch(r->env->registry, l->target_id, now_us);
 }

@@ -4,23 +4,21 @@
  * `beside`. */
 #include "relay/inside.h"
 
-#include <stdio.h>
-
 bool hedge_is_out(const struct relay *r)
 {
-    return attempt_is_open(&r->beside.now);
+    return r->beside != NULL && attempt_is_open(&r->beside->now);
 }
 
 void hedge_swap(struct relay *r)
 {
     struct beside was = {r->now, r->link_start_us, r->n_retries, r->was_waited, r->has_link_failed, r->trial};
-    r->now = r->beside.now;
-    r->link_start_us = r->beside.link_start_us;
-    r->n_retries = r->beside.n_retries;
-    r->was_waited = r->beside.was_waited;
-    r->has_link_failed = r->beside.has_link_failed;
-    r->trial = r->beside.trial;
-    r->beside = was;
+    r->now = r->beside->now;
+    r->link_start_us = r->beside->link_start_us;
+    r->n_retries = r->beside->n_retries;
+    r->was_waited = r->beside->was_waited;
+    r->has_link_failed = r->beside->has_link_failed;
+    r->trial = r->beside->trial;
+    *r->beside = was;
 }
 
 enum { P95 = 950, SAMPLES_MIN = 40 };
@@ -28,19 +26,19 @@ enum { P95 = 950, SAMPLES_MIN = 40 };
 /* 0 = not known: then there is no hedge. */
 static uint64_t late_us(struct relay *r, uint64_t now_us)
 {
-    const struct hedge_conf *h = &r->start.route->hedge;
+    const struct hedge_conf *h = &r->route->hedge;
     if (h->after_ms != 0)
         return (uint64_t)h->after_ms * 1000;
-    if (r->env.latency == NULL)
+    if (r->env->latency == NULL)
         return 0;
-    struct latency_key key = latency_key_of(r->now.link->target_id, r->start.call);
-    return latency_quantile_us(r->env.latency, key, P95, SAMPLES_MIN, now_us);
+    struct latency_key key = latency_key_of(r->now.link->target_id, r->call);
+    return latency_quantile_us(r->env->latency, key, P95, SAMPLES_MIN, now_us);
 }
 
 void hedge_plan(struct relay *r, uint64_t now_us)
 {
     r->hedge_due_us = 0;
-    if (!r->start.route->hedge.is_on || r->env.hedges == NULL || !r->now.is_stream || r->resume.is_going_on)
+    if (!r->route->hedge.is_on || r->env->hedges == NULL || !r->now.is_stream || r->resume.is_going_on)
         return;
     uint64_t us = late_us(r, now_us);
     if (us != 0)
@@ -57,11 +55,13 @@ void hedge_start(struct relay *r, uint64_t now_us)
     struct pick p = next_pick(r, now_us);
     if (!p.is_found)
         return;
-    if (!hedge_may(r->env.hedges, r->env.registry, r->start.route, r->now.link, now_us)) {
-        registry_neutral(r->env.registry, &p.trial, now_us);
+    if (!hedge_may(r->env->hedges, r->env->registry, r->route, r->now.link, now_us)) {
+        registry_neutral(r->env->registry, &p.trial, now_us);
         return;
     }
     uint64_t late_ms = (now_us - r->now.start_us) / 1000;
+    if (r->beside == NULL)
+        r->beside = ARENA_NEW(r->arena, struct beside);
     hedge_swap(r);
     r->now = (struct attempt){0};
     r->trial = (struct trial){0};
@@ -69,8 +69,8 @@ void hedge_start(struct relay *r, uint64_t now_us)
     (void)next_go(r, &p, now_us);
     r->hedge_due_us = 0;
     r->now.record->kind = ATTEMPT_HEDGE;
-    snprintf(r->now.record->decision, sizeof r->now.record->decision,
-             "beside attempt %u, without a token after %llu ms", r->beside.now.n, (unsigned long long)late_ms);
+    trail_printf(r, r->now.record, "beside attempt %u, without a token after %llu ms", r->beside->now.n,
+                 (unsigned long long)late_ms);
 }
 
 void hedge_settle_race(struct relay *r, uint64_t now_us)
@@ -88,7 +88,7 @@ void hedge_close(struct relay *r, enum outcome o, uint64_t now_us)
     hedge_swap(r);
     relay_cancel(r, o, NULL, now_us);
     if (o == OUTCOME_HEDGE_LOST)
-        snprintf(r->now.record->decision, sizeof r->now.record->decision, "attempt %u had the first token", winner);
+        trail_printf(r, r->now.record, "attempt %u had the first token", winner);
     health_neutral(r, now_us);
     hedge_swap(r);
 }

@@ -39,16 +39,21 @@ struct beside {
     struct trial trial;
 };
 
+/* What is known of a place in the chain beside its link. */
+enum { PLACE_TRIED = 1 /* an attempt was started */, PLACE_UNBUILDABLE = 2 /* the request cannot be written for it */ };
+
 struct relay {
-    struct relay_env env;
-    struct relay_start start;
+    const struct relay_env *env;
+    const struct config *config;
+    const struct route_conf *route;
+    const struct directive *directive;    /* may be NULL */
+    const struct link_conf *const *order; /* of the chain, by x-routing; NULL = as the route has it */
+    const struct call *call;
     struct arena *arena;
+    uint64_t zero_us; /* the request's arrival */
     struct sm sm;
-    const struct link_conf **chain; /* after x-routing */
-    struct candidate *candidates;   /* by place in the chain */
-    bool *is_tried;                 /* by place: an attempt was started */
-    size_t n_chain, next;           /* next: place to try next */
-    uint64_t deadline_us;           /* until the commit */
+    size_t n_chain, next;      /* next: place to try next */
+    uint64_t deadline_us;      /* until the commit */
     uint64_t quiet_us;         /* no clock is due before it but the own one of `now`, which moves with each event */
     uint64_t heartbeat_due_us; /* 0 = off */
     struct attempt now;        /* the attempt that is out, or was last: what an event is about */
@@ -60,7 +65,7 @@ struct relay {
     bool has_link_failed; /* for its own reasons */
     struct trial trial;   /* held by this request */
 
-    struct beside beside;  /* hedged: the other attempt that is out */
+    struct beside *beside; /* hedged: the other attempt that is out; NULL = there never was one */
     uint64_t hedge_due_us; /* 0 = none is planned */
 
     /* Waiting for the same link again. */
@@ -82,17 +87,28 @@ struct relay {
 
     struct relay_answer *answer;
     struct request_record record;
+    struct attempt_record first; /* most trails have no more */
     size_t cap_attempts;
     struct relay_actions *out;
+    unsigned char marks[]; /* by place */
 };
 
+static inline const struct link_conf *relay_link(const struct relay *r, size_t place)
+{
+    return r->order != NULL ? r->order[place] : &r->route->links[place];
+}
+
 /* trail.c */
-void trail_init(struct relay *r);
+void trail_init(struct relay *r, const struct relay_start *s);
 /* A new entry with nothing known. */
 struct attempt_record *trail_add(struct relay *r, size_t place);
+/* text: static. */
 void trail_skip(struct relay *r, size_t place, enum outcome why, const char *text);
 /* The attempt that is out is over: outcome, time, tokens, price. `failure`: NULL = none. */
 void trail_close(struct relay *r, enum outcome o, const struct failure *failure, uint64_t now_us);
+/* The decision of an entry: what it was is replaced. */
+void trail_printf(struct relay *r, struct attempt_record *rec, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 void trail_decide(struct relay *r, const char *step, const struct failure *f);
 /* More words behind the decision of entry n. */
 void trail_note(struct relay *r, uint16_t n, const char *words);
@@ -164,6 +180,10 @@ enum resume_way resume_way_of(const struct relay *r, size_t place);
 bool resume_is_refusal(const struct relay *r, const struct failure *f);
 
 /* relay.c */
+/* May the link at this place be tried, health aside? The same answer whenever it is asked. */
+struct candidate relay_candidate(const struct relay *r, size_t place);
+/* The link speaks the client's dialect. */
+bool relay_speaks(const struct relay *r, const struct link_conf *link);
 struct relay_action *relay_act(struct relay *r, enum relay_action_kind kind);
 void relay_move(struct relay *r, enum request_state to);
 /* The attempt that the event is about ends here. */

@@ -22,22 +22,22 @@ void meter_open(struct attempt *a, const struct call *call, bool is_same_dialect
     const struct link_conf *l = a->link;
     a->wall_ms = wall_ms;
     if (l->service != NULL)
-        service_class_read(bytes_of(l->service), a->service);
+        service_class_read(bytes_of(l->service), a->record->service);
     else if (is_same_dialect && !l->drops_service && call->service.n > 0)
-        service_class_read(call->service, a->service);
+        service_class_read(call->service, a->record->service);
 }
 
 void meter_hear(struct attempt *a, struct bytes service)
 {
     if (service_class_of(service).n == 0)
         return;
-    service_class_read(service, a->service);
-    a->is_service_told = true;
+    service_class_read(service, a->record->service);
+    a->record->is_service_told = true;
 }
 
 static bool is_unbilled(const struct attempt *a, const struct failure *f)
 {
-    if (attempt_has_token(a) || a->text_bytes > 0 || usage_is_known(&a->usage))
+    if (attempt_has_token(a) || a->text_bytes > 0 || usage_is_known(&a->record->tokens))
         return false;
     if (f && f->is_unsent)
         return true;
@@ -116,9 +116,9 @@ static void learn(const struct attempt *a, const struct call *call, struct ratio
 {
     uint16_t target = a->link->target_id;
     if (!call->has_vision && !call->has_audio)
-        ratio_learn(ratios, target, RATIO_PROMPT, call->prompt_bytes, usage_prompt(&a->usage));
-    ratio_learn(ratios, target, RATIO_OUTPUT, a->text_bytes, a->usage.output);
-    ratio_learn_whole(ratios, target, a->usage.output);
+        ratio_learn(ratios, target, RATIO_PROMPT, call->prompt_bytes, usage_prompt(&a->record->tokens));
+    ratio_learn(ratios, target, RATIO_OUTPUT, a->text_bytes, a->record->tokens.output);
+    ratio_learn_whole(ratios, target, a->record->tokens.output);
 }
 
 static void set_unbilled(struct attempt_record *rec)
@@ -131,10 +131,7 @@ static void set_unbilled(struct attempt_record *rec)
 void meter_close(struct attempt *a, const struct call *call, const struct failure *failure, struct ratio_core *ratios)
 {
     struct attempt_record *rec = a->record;
-    const struct price *price = link_price(a->link, a->service, a->wall_ms, &rec->is_price_standin);
-    memcpy(rec->service, a->service, sizeof rec->service);
-    rec->is_service_told = a->is_service_told;
-    rec->tokens = a->usage;
+    const struct price *price = link_price(a->link, a->record->service, a->wall_ms, &rec->is_price_standin);
     rec->price_version = price ? price->version : NULL;
     if (is_unbilled(a, failure)) {
         set_unbilled(rec);
@@ -148,7 +145,7 @@ void meter_close(struct attempt *a, const struct call *call, const struct failur
         return;
     }
     rec->tokens_from = TOKENS_REPORTED;
-    if (rec->outcome != OUTCOME_OK || a->usage.input < 0 || a->usage.output < 0) {
+    if (rec->outcome != OUTCOME_OK || a->record->tokens.input < 0 || a->record->tokens.output < 0) {
         rec->tokens_from = TOKENS_ESTIMATED;
         estimate(&rec->tokens, a, a->text_bytes, call, rule, ratios);
     } else if (ratios != NULL && rec->kind != ATTEMPT_KEEPALIVE) {
@@ -163,8 +160,8 @@ int64_t meter_cut_nusd(const struct attempt *a, const struct call *call, const s
 {
     const struct abort_billing *rule = &a->link->provider->aborts[a->is_stream ? ABORT_STREAM : ABORT_WHOLE];
     bool is_standin;
-    const struct price *price = link_price(a->link, a->service, a->wall_ms, &is_standin);
-    struct usage u = a->usage;
+    const struct price *price = link_price(a->link, a->record->service, a->wall_ms, &is_standin);
+    struct usage u = a->record->tokens;
     u.output = u.reasoning = -1; /* some report a first token of it with the prompt */
     if (rule->rule == ABORT_NOTHING)
         return 0;

@@ -7,7 +7,7 @@ size_t next_n_candidates(const struct relay *r)
 {
     size_t n = 0;
     for (size_t i = 0; i < r->n_chain; i++)
-        n += r->candidates[i].skip == OUTCOME_OK;
+        n += relay_candidate(r, i).skip == OUTCOME_OK;
     return n;
 }
 
@@ -15,32 +15,33 @@ static bool is_window_refused(const struct relay *r, size_t place)
 {
     if (!r->context_failed)
         return false;
-    return r->is_larger_known ? !candidate_is_larger(r->context_failed, r->chain[place])
-                              : candidate_is_not_larger(r->context_failed, r->chain[place]);
+    return r->is_larger_known ? !candidate_is_larger(r->context_failed, relay_link(r, place))
+                              : candidate_is_not_larger(r->context_failed, relay_link(r, place));
 }
 
 /* A sole candidate is never refused, but it takes the trial if it can. */
-static bool is_let_in(struct relay *r, size_t place, bool is_sole, uint64_t now, struct trial *t)
+static bool is_let_in(struct relay *r, size_t place, uint64_t now, struct trial *t)
 {
-    const struct link_conf *l = r->chain[place];
+    const struct link_conf *l = relay_link(r, place);
     *t = (struct trial){0};
-    if (r->start.route->breaker.is_off)
+    if (r->route->breaker.is_off)
         return true;
-    if (registry_pass(r->env.registry, l->target_id, l->provider->credential_id, now, t) != PASS_NO)
+    if (registry_pass(r->env->registry, l->target_id, l->provider->credential_id, now, t) != PASS_NO)
         return true;
-    if (is_sole)
-        (void)registry_force(r->env.registry, l->target_id, l->provider->credential_id, now, t);
-    return is_sole;
+    if (next_n_candidates(r) != 1)
+        return false;
+    (void)registry_force(r->env->registry, l->target_id, l->provider->credential_id, now, t);
+    return true;
 }
 
 struct pick next_pick(struct relay *r, uint64_t now_us)
 {
-    struct pick p = {.is_spent = r->record.n_started >= r->start.route->max_attempts || now_us >= r->deadline_us};
-    bool is_sole = next_n_candidates(r) == 1;
+    struct pick p = {.is_spent = r->record.n_started >= r->route->max_attempts || now_us >= r->deadline_us};
+    bool is_sole = r->next > 0 && next_n_candidates(r) == 1;
     for (size_t i = is_sole ? 0 : r->next; i < r->n_chain && !p.is_spent; i++) {
-        if (r->candidates[i].skip != OUTCOME_OK || r->is_tried[i] || is_window_refused(r, i))
+        if (r->marks[i] != 0 || relay_candidate(r, i).skip != OUTCOME_OK || is_window_refused(r, i))
             continue;
-        if (is_let_in(r, i, is_sole, now_us, &p.trial)) {
+        if (is_let_in(r, i, now_us, &p.trial)) {
             p.is_found = true;
             p.place = i;
             return p;
@@ -51,9 +52,9 @@ struct pick next_pick(struct relay *r, uint64_t now_us)
 
 static void skip(struct relay *r, size_t place)
 {
-    const struct candidate *c = &r->candidates[place];
-    if (c->skip != OUTCOME_OK)
-        trail_skip(r, place, c->skip, c->why);
+    struct candidate c = relay_candidate(r, place);
+    if (c.skip != OUTCOME_OK)
+        trail_skip(r, place, c.skip, c.why);
     else if (is_window_refused(r, place))
         trail_skip(r, place, OUTCOME_SKIPPED_INCAPABLE, "window not known to be larger");
     else
@@ -62,29 +63,28 @@ static void skip(struct relay *r, size_t place)
 
 static void open_meter(const struct relay *r, struct attempt *a, uint64_t now_us)
 {
-    const struct relay_start *s = &r->start;
-    bool is_same = a->link->index < RM_COUNTOF(s->is_same_dialect) && s->is_same_dialect[a->link->index];
-    meter_open(a, s->call, is_same, s->started_wall_ms + (int64_t)((now_us - s->now_us) / 1000));
+    bool is_same = r->call->service.n > 0 && relay_speaks(r, a->link);
+    meter_open(a, r->call, is_same, r->record.started_wall_ms + (int64_t)((now_us - r->zero_us) / 1000));
 }
 
 void next_same(struct relay *r, size_t place, bool is_fresh, uint64_t now_us)
 {
-    const struct link_conf *l = r->chain[place];
+    const struct link_conf *l = relay_link(r, place);
     struct attempt *a = &r->now;
     struct latency_grant of_link = {0};
     if (r->link_start_us == 0)
         r->link_start_us = now_us;
     else
         of_link = a->grant;
-    attempt_init(a, l, trail_add(r, place), now_us, r->start.now_us);
+    attempt_init(a, l, trail_add(r, place), now_us, r->zero_us);
     open_meter(r, a, now_us);
-    a->place = place;
-    a->quirks = registry_quirks(r->env.registry, l->target_id);
+    a->place = (uint16_t)place;
+    a->quirks = registry_quirks(r->env->registry, l->target_id);
     budget_set(r, a, &of_link);
-    r->is_tried[place] = true;
+    r->marks[place] |= PLACE_TRIED;
     r->record.n_started++;
     r->record.adjusted = "";
-    registry_touch(r->env.registry, l->target_id, now_us);
+    registry_touch(r->env->registry, l->target_id, now_us);
     struct relay_action *act = relay_act(r, ACT_START);
     act->n = a->n;
     act->link = l;
@@ -117,11 +117,11 @@ bool next_go(struct relay *r, const struct pick *p, uint64_t now_us)
 
 bool next_after_wait(struct relay *r, uint64_t now_us)
 {
-    const struct link_conf *l = r->chain[r->wait_place];
-    bool is_sole = next_n_candidates(r) == 1, is_in = r->trial.word != 0;
-    if (!is_in && r->is_wait_forced && !r->start.route->breaker.is_off)
-        is_in = registry_force(r->env.registry, l->target_id, l->provider->credential_id, now_us, &r->trial);
-    if (!is_in && !is_let_in(r, r->wait_place, is_sole, now_us, &r->trial))
+    const struct link_conf *l = relay_link(r, r->wait_place);
+    bool is_in = r->trial.word != 0;
+    if (!is_in && r->is_wait_forced && !r->route->breaker.is_off)
+        is_in = registry_force(r->env->registry, l->target_id, l->provider->credential_id, now_us, &r->trial);
+    if (!is_in && !is_let_in(r, r->wait_place, now_us, &r->trial))
         return false;
     r->is_count_owed = false;
     next_same(r, r->wait_place, !r->is_wait_forced, now_us);

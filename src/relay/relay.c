@@ -19,7 +19,7 @@
 #include "relay/inside.h"
 #include "relay/meter.h"
 
-enum { RETRY_PAUSE_US_MIN = 50000, RETRY_PAUSE_US_MAX = 150000, N_CLOCKS = 6, OWN_CLOCK = 1, FIRINGS_MAX = 16 };
+enum { RETRY_PAUSE_US_MIN = 50000, RETRY_PAUSE_US_MAX = 150000, FIRINGS_MAX = 16 };
 
 static const struct sm_row rows[] = {
     [REQUEST_NEW] = {"new", SM_TO(REQUEST_ADMITTED), false},
@@ -42,7 +42,7 @@ struct relay_action *relay_act(struct relay *r, enum relay_action_kind kind)
 
 void relay_move(struct relay *r, enum request_state to)
 {
-    sm_move(&r->sm, to, "relay", r->start.route->model);
+    sm_move(&r->sm, to, "relay", r->route->model);
 }
 
 static bool is_before_commit(const struct relay *r)
@@ -56,12 +56,12 @@ static void finish(struct relay *r, enum outcome o, uint64_t now)
 {
     RM_ASSERT(!attempt_is_open(&r->now) && r->trial.word == 0 && !hedge_is_out(r));
     r->record.outcome = o;
-    r->record.total_us = (int64_t)(now - r->start.now_us);
+    r->record.total_us = (int64_t)(now - r->zero_us);
     meter_sum(&r->record);
     trail_tell_billing(r);
     budget_settle(r);
-    if (r->start.route->hedge.is_on && r->env.hedges != NULL)
-        hedge_settle(r->env.hedges, r->start.route, &r->record, now);
+    if (r->route->hedge.is_on && r->env->hedges != NULL)
+        hedge_settle(r->env->hedges, r->route, &r->record, now);
     relay_move(r, REQUEST_SETTLING);
     relay_move(r, REQUEST_OVER);
     relay_act(r, ACT_RECORD);
@@ -109,9 +109,9 @@ static struct verdict judge(struct relay *r, const struct failure *f, uint64_t p
     const struct attempt *a = &r->now;
     struct verdict_ask ask = {
         .failure = f,
-        .route = r->start.route,
+        .route = r->route,
         .is_later = r->is_later || a->record->kind == ATTEMPT_HEDGE,
-        .may_again = r->record.n_started < r->start.route->max_attempts && now < r->deadline_us,
+        .may_again = r->record.n_started < r->route->max_attempts && now < r->deadline_us,
         .may_retry = r->n_retries < a->link->retries && !r->was_waited && now + pause < a->budget_end_us &&
                      now + pause < r->deadline_us,
         .may_wait = !r->was_waited && r->n_retries == 0,
@@ -166,7 +166,7 @@ static void move_on(struct relay *r, const struct failure *f, uint64_t now)
 static void fall_behind(struct relay *r, const struct verdict *v, const struct failure *f, uint64_t now)
 {
     if (v->step == STEP_REPAIR)
-        (void)registry_learn_quirk(r->env.registry, r->now.link->target_id, f->quirk);
+        (void)registry_learn_quirk(r->env->registry, r->now.link->target_id, f->quirk);
     trail_decide(r, "the attempt beside it goes on", f);
     health_fail(r, v, f, now);
     r->is_later |= r->has_link_failed;
@@ -177,7 +177,7 @@ static void fall_behind(struct relay *r, const struct verdict *v, const struct f
 /* The attempt that is out has failed; `is_neutral`: by no fault that its health should know of. */
 static void fail(struct relay *r, const struct failure *f, bool is_neutral, uint64_t now)
 {
-    uint64_t pause = rng_between(r->env.rng, RETRY_PAUSE_US_MIN, RETRY_PAUSE_US_MAX);
+    uint64_t pause = rng_between(r->env->rng, RETRY_PAUSE_US_MIN, RETRY_PAUSE_US_MAX);
     struct verdict v = judge(r, f, pause, now);
     if (is_neutral)
         v.effect = EFFECT_NEUTRAL;
@@ -189,7 +189,7 @@ static void fail(struct relay *r, const struct failure *f, bool is_neutral, uint
         return;
     }
     if (v.step == STEP_REPAIR) {
-        (void)registry_learn_quirk(r->env.registry, r->now.link->target_id, f->quirk);
+        (void)registry_learn_quirk(r->env->registry, r->now.link->target_id, f->quirk);
         trail_decide(r, "repaired, the same target again", f);
         bool is_overtime = r->now.is_overtime;
         next_same(r, r->now.place, false, now);
@@ -295,49 +295,58 @@ static void on_heartbeat(struct relay *r, uint64_t now)
 {
     relay_act(r, ACT_HEARTBEAT);
     r->is_head_sent = true;
-    r->heartbeat_due_us = now + (uint64_t)r->start.route->heartbeat_ms * 1000;
+    r->heartbeat_due_us = now + (uint64_t)r->route->heartbeat_ms * 1000;
 }
 
-struct clock {
-    uint64_t due_us; /* 0 = does not run */
-    void (*fire)(struct relay *r, uint64_t now);
-};
+/* In the order in which they are asked. */
+static void (*const fire[])(struct relay *r, uint64_t now) = {on_deadline,  on_late,        on_wait_over,
+                                                              on_heartbeat, on_late_beside, hedge_start};
+enum { N_CLOCKS = RM_COUNTOF(fire), OWN_CLOCK = 1 };
 
-static void clocks(const struct relay *r, struct clock out[N_CLOCKS])
+/* When the clock of this place fires; 0 = it does not run. */
+static inline uint64_t clock_us(const struct relay *r, unsigned clock)
 {
-    bool is_early = is_before_commit(r);
-    out[0] = (struct clock){is_early ? r->deadline_us : 0, on_deadline};
-    out[OWN_CLOCK] = (struct clock){sm_is_final(&r->sm) ? 0 : attempt_due_us(&r->now), on_late};
-    out[2] = (struct clock){r->sm.state == REQUEST_WAITING ? r->wait_until_us : 0, on_wait_over};
-    out[3] = (struct clock){is_early ? r->heartbeat_due_us : 0, on_heartbeat};
-    out[4] = (struct clock){hedge_is_out(r) ? attempt_due_us(&r->beside.now) : 0, on_late_beside};
-    out[5] = (struct clock){is_early ? r->hedge_due_us : 0, hedge_start};
-}
-
-/* Fires what is due at or before `limit`, one after the other, and tells it that it is `now`. */
-static void fire_clocks(struct relay *r, uint64_t limit, uint64_t now)
-{
-    for (int i = 0; i < FIRINGS_MAX; i++) {
-        struct clock c[N_CLOCKS];
-        size_t k = 0;
-        clocks(r, c);
-        while (k < RM_COUNTOF(c) && (c[k].due_us == 0 || c[k].due_us > limit))
-            k++;
-        if (k == RM_COUNTOF(c))
-            return;
-        c[k].fire(r, now);
+    switch (clock) {
+    case 0:
+        return is_before_commit(r) ? r->deadline_us : 0;
+    case OWN_CLOCK:
+        return attempt_due_us(&r->now);
+    case 2:
+        return r->sm.state == REQUEST_WAITING ? r->wait_until_us : 0;
+    case 3:
+        return is_before_commit(r) ? r->heartbeat_due_us : 0;
+    case 4:
+        return hedge_is_out(r) ? attempt_due_us(&r->beside->now) : 0;
+    default:
+        return is_before_commit(r) ? r->hedge_due_us : 0;
     }
 }
 
 /* Kept, for it is asked for with each event and changes with few. */
 static void set_quiet(struct relay *r)
 {
-    struct clock c[N_CLOCKS];
-    clocks(r, c);
     r->quiet_us = UINT64_MAX;
-    for (size_t i = 0; i < RM_COUNTOF(c); i++)
-        if (i != OWN_CLOCK && c[i].due_us != 0 && c[i].due_us < r->quiet_us)
-            r->quiet_us = c[i].due_us;
+    for (unsigned i = 0; i < N_CLOCKS; i++) {
+        uint64_t us = i != OWN_CLOCK ? clock_us(r, i) : 0;
+        if (us != 0 && us < r->quiet_us)
+            r->quiet_us = us;
+    }
+}
+
+/* Fires what is due at or before `limit`, one after the other, and tells it that it is `now`. */
+static void fire_clocks(struct relay *r, uint64_t limit, uint64_t now)
+{
+    for (int i = 0; i < FIRINGS_MAX; i++) {
+        uint64_t wake = relay_wake_us(r);
+        if (wake == 0 || wake > limit)
+            return;
+        unsigned k = 0;
+        while (clock_us(r, k) == 0 || clock_us(r, k) > limit)
+            k++;
+        RM_ASSERT(k < N_CLOCKS);
+        fire[k](r, now);
+        set_quiet(r);
+    }
 }
 
 /* ---- events of the attempt that is out ---- */
@@ -366,11 +375,13 @@ static void on_head(struct relay *r, const struct relay_event *ev)
     if (a->head_us != 0)
         return;
     a->head_us = ev->now_us;
-    a->record->first_byte_us = (int64_t)(ev->now_us - r->start.now_us);
+    a->record->first_byte_us = (int64_t)(ev->now_us - r->zero_us);
     a->record->status = ev->status;
-    if (ev->provider_request_id)
-        failure_text(a->record->provider_request_id, sizeof a->record->provider_request_id,
-                     bytes_of(ev->provider_request_id));
+    if (ev->provider_request_id && ev->provider_request_id[0] != '\0') {
+        char id[PROVIDER_ID_BYTES];
+        failure_text(id, sizeof id, bytes_of(ev->provider_request_id));
+        a->record->provider_request_id = arena_dup(r->arena, bytes_of(id)).p;
+    }
     if (ev->adjusted && ev->adjusted[0] != '\0')
         r->record.adjusted = a->adjusted = arena_dup(r->arena, bytes_of(ev->adjusted)).p;
 }
@@ -378,12 +389,12 @@ static void on_head(struct relay *r, const struct relay_event *ev)
 static void on_first_token(struct relay *r, uint64_t now)
 {
     struct attempt *a = &r->now;
-    a->record->ttft_us = (int64_t)(now - r->start.now_us);
+    a->record->ttft_us = (int64_t)(now - r->zero_us);
     attempt_move(a, ATTEMPT_FLOWING);
     hedge_settle_race(r, now);
     budget_token(r, now);
     health_token(r, now);
-    if (r->start.call->is_stream && !r->resume.is_going_on)
+    if (r->call->is_stream && !r->resume.is_going_on)
         commit(r, now);
 }
 
@@ -396,29 +407,35 @@ static void on_joined(struct relay *r, uint64_t now)
     commit(r, now);
 }
 
-static void on_output(struct relay *r, const struct relay_event *ev)
+static void on_answer_event(struct relay *r, const struct event *e, uint64_t now)
 {
     struct attempt *a = &r->now;
-    const struct event *e = ev->event;
-    attempt_move(a, ATTEMPT_ANSWERING);
-    if (e && e->kind == EVENT_ERROR && e->failure) {
-        struct failure f = *e->failure;
-        f.in_stream = true;
-        fail(r, &f, false, ev->now_us);
-        return;
+    a->text_bytes += e->text_bytes;
+    if (e->kind == EVENT_USAGE)
+        usage_merge(&a->record->tokens, &e->usage);
+    if ((e->kind == EVENT_USAGE || e->kind == EVENT_START) && e->name.n > 0)
+        meter_hear(a, e->name);
+    if (e->is_token && !attempt_has_token(a))
+        on_first_token(r, now);
+    if (r->sm.state == REQUEST_SERVING)
+        resume_see(r, e);
+}
+
+static void on_output(struct relay *r, const struct relay_event *ev)
+{
+    size_t n = ev->event ? 1 + ev->n_further : 0;
+    attempt_move(&r->now, ATTEMPT_ANSWERING);
+    for (size_t i = 0; i < n; i++) {
+        const struct event *e = &ev->event[i];
+        if (e->kind == EVENT_ERROR && e->failure) {
+            struct failure f = *e->failure;
+            f.in_stream = true;
+            fail(r, &f, false, ev->now_us);
+            return;
+        }
+        on_answer_event(r, e, ev->now_us);
     }
-    if (e) {
-        a->text_bytes += e->text_bytes;
-        if (e->kind == EVENT_USAGE)
-            usage_merge(&a->usage, &e->usage);
-        if ((e->kind == EVENT_USAGE || e->kind == EVENT_START) && e->name.n > 0)
-            meter_hear(a, e->name);
-        if (e->is_token && !attempt_has_token(a))
-            on_first_token(r, ev->now_us);
-        if (r->sm.state == REQUEST_SERVING)
-            resume_see(r, e);
-    }
-    attempt_feed(a, ev->now_us);
+    attempt_feed(&r->now, ev->now_us);
 }
 
 static void on_ended(struct relay *r, uint64_t now)
@@ -431,7 +448,7 @@ static void on_ended(struct relay *r, uint64_t now)
         return;
     }
     if (a->record->ttft_us < 0)
-        a->record->ttft_us = (int64_t)(now - r->start.now_us);
+        a->record->ttft_us = (int64_t)(now - r->zero_us);
     hedge_settle_race(r, now);
     if (r->sm.state != REQUEST_SERVING)
         commit(r, now);
@@ -445,8 +462,7 @@ static void on_unbuildable(struct relay *r, const struct relay_event *ev)
 {
     size_t place = r->now.place;
     trail_unstart(r, ev->why);
-    r->candidates[place] =
-        (struct candidate){.skip = OUTCOME_SKIPPED_INCAPABLE, .why = "the request cannot be expressed there"};
+    r->marks[place] |= PLACE_UNBUILDABLE;
     health_neutral(r, ev->now_us);
     if (hedge_is_out(r)) {
         hedge_swap(r);
@@ -558,8 +574,6 @@ void relay_event(struct relay *r, const struct relay_event *ev, struct relay_act
     out->n = 0;
     if (sm_is_final(&r->sm))
         return;
-    if (ev->kind == RELAY_OUTPUT && ev->event && relay_flow(r, ev->n, ev->event, ev->now_us))
-        return;
     r->out = out;
     switch (ev->kind) {
     case RELAY_START:
@@ -567,7 +581,8 @@ void relay_event(struct relay *r, const struct relay_event *ev, struct relay_act
         break;
     case RELAY_TIME:
         r->now.is_unacked = ev->is_unacked && ev->n == r->now.n;
-        r->beside.now.is_unacked = ev->is_unacked && ev->n == r->beside.now.n;
+        if (r->beside != NULL)
+            r->beside->now.is_unacked = ev->is_unacked && ev->n == r->beside->now.n;
         fire_clocks(r, ev->now_us, ev->now_us);
         break;
     case RELAY_CLIENT_GONE:
@@ -578,7 +593,7 @@ void relay_event(struct relay *r, const struct relay_event *ev, struct relay_act
         break;
     default:
         fire_clocks(r, ev->now_us - 1, ev->now_us);
-        if (hedge_is_out(r) && r->beside.now.n == ev->n)
+        if (hedge_is_out(r) && r->beside->now.n == ev->n)
             hedge_swap(r);
         if (attempt_is_open(&r->now) && r->now.n == ev->n)
             on_attempt_event(r, ev);
@@ -592,39 +607,46 @@ void relay_event(struct relay *r, const struct relay_event *ev, struct relay_act
 
 /* ---- the rest of the contract ---- */
 
-static void set_chain(struct relay *r)
+bool relay_speaks(const struct relay *r, const struct link_conf *link)
 {
-    const struct route_conf *route = r->start.route;
-    const struct directive *d = r->start.directive;
-    bool is_ordered = d && d->order;
-    r->n_chain = is_ordered ? d->n_order : route->n_links;
-    RM_ASSERT(r->n_chain > 0);
-    r->chain = ARENA_ARRAY(r->arena, const struct link_conf *, r->n_chain);
-    for (size_t i = 0; i < r->n_chain; i++)
-        r->chain[i] = is_ordered ? d->order[i] : &route->links[i];
-    if (d && d->fallback_off)
-        r->n_chain = 1;
-    r->candidates = ARENA_ARRAY(r->arena, struct candidate, r->n_chain);
-    r->is_tried = ARENA_ARRAY(r->arena, bool, r->n_chain);
-    for (size_t i = 0; i < r->n_chain; i++) {
-        uint16_t at = r->chain[i]->index;
-        bool is_same = at < RM_COUNTOF(r->start.is_same_dialect) && r->start.is_same_dialect[at];
-        r->candidates[i] = candidate_of(r->start.call, r->chain[i], r->chain[0], is_same);
-    }
+    return strcmp(link->provider->dialect, r->record.dialect) == 0;
+}
+
+struct candidate relay_candidate(const struct relay *r, size_t place)
+{
+    const struct link_conf *link = relay_link(r, place);
+    if (r->marks[place] & PLACE_UNBUILDABLE)
+        return (struct candidate){.skip = OUTCOME_SKIPPED_INCAPABLE, .why = "the request cannot be expressed there"};
+    return candidate_of(r->call, link, relay_link(r, 0), relay_speaks(r, link));
+}
+
+static size_t length_of_chain(const struct relay_start *s)
+{
+    const struct directive *d = s->directive;
+    size_t n = d != NULL && d->order != NULL ? d->n_order : s->route->n_links;
+    RM_ASSERT(n > 0);
+    return d != NULL && d->fallback_off ? 1 : n;
 }
 
 struct relay *relay_new(struct arena *a, const struct relay_env *env, const struct relay_start *start)
 {
-    struct relay *r = ARENA_NEW(a, struct relay);
-    r->env = *env;
-    r->start = *start;
+    const struct directive *d = start->directive;
+    size_t n_chain = length_of_chain(start);
+    struct relay *r = arena_alloc(a, sizeof *r + n_chain);
+    r->env = env;
+    r->config = start->config;
+    r->route = start->route;
+    r->directive = d;
+    r->order = d != NULL ? d->order : NULL;
+    r->call = start->call;
+    r->zero_us = start->now_us;
     r->arena = a;
+    r->n_chain = n_chain;
     sm_init(&r->sm, rows, REQUEST_NEW);
-    set_chain(r);
-    trail_init(r);
+    trail_init(r, start);
     uint32_t ms = start->route->deadline_ms;
-    if (start->directive && start->directive->deadline_ms != 0 && start->directive->deadline_ms < ms)
-        ms = start->directive->deadline_ms;
+    if (d != NULL && d->deadline_ms != 0 && d->deadline_ms < ms)
+        ms = d->deadline_ms;
     r->deadline_us = start->now_us + (uint64_t)ms * 1000;
     resume_init(r);
     if (start->route->heartbeat_ms != 0 && start->call->is_stream)
@@ -635,7 +657,7 @@ struct relay *relay_new(struct arena *a, const struct relay_env *env, const stru
 
 uint64_t relay_wake_us(const struct relay *r)
 {
-    uint64_t own = sm_is_final(&r->sm) ? 0 : attempt_due_us(&r->now);
+    uint64_t own = attempt_due_us(&r->now);
     if (own != 0 && own < r->quiet_us)
         return own;
     return r->quiet_us == UINT64_MAX ? 0 : r->quiet_us;

@@ -48,14 +48,13 @@ struct relay_start {
     const struct route_conf *route;
     const struct directive *directive; /* may be NULL */
     const struct call *call;
-    bool is_same_dialect[64]; /* by link position: target speaks the client's dialect (needed for capability and cost of
-                                 translation) */
     uint64_t id;
     int64_t started_wall_ms;
-    uint64_t now_us;                      /* the request's arrival: its time 0 */
-    const char *key, *dialect, *trace_id; /* for the record; outlive the request */
-    const char *routing;                  /* for the record: x-routing as it came, NULL = none; outlives the request */
-    uint64_t affinity_key;                /* for the record; 0 = none */
+    uint64_t now_us;            /* the request's arrival: its time 0 */
+    const char *key, *trace_id; /* for the record; outlive the request */
+    const char *dialect;        /* the client's, likewise; links of the same one can do more for it */
+    const char *routing;        /* for the record: x-routing as it came, NULL = none; outlives the request */
+    uint64_t affinity_key;      /* for the record; 0 = none */
 };
 
 enum relay_event_kind {
@@ -66,7 +65,8 @@ enum relay_event_kind {
     RELAY_HEAD,        /* n: first response byte / head; status */
     RELAY_REPLAYED,    /* n: a reused connection died before any response byte; the exchange goes on with a fresh one
                           (3.6a) */
-    RELAY_OUTPUT,      /* n: one whole event of the answer: event, and bytes (as it goes to the client) */
+    RELAY_OUTPUT,      /* n: whole events of the answer that came together: event, n_further, and bytes (as they go to
+                          the client) */
     RELAY_JOINED,      /* n, a resuming attempt: what comes from now on continues what the client has */
     RELAY_ENDED,       /* n: the answer is whole and well ended */
     RELAY_FAILED,      /* n: failure */
@@ -84,7 +84,8 @@ struct relay_event {
     uint16_t n;                      /* attempt */
     int64_t connect_us;              /* CONNECTED */
     uint16_t status;                 /* HEAD */
-    const struct event *event;       /* OUTPUT */
+    const struct event *event;       /* OUTPUT: the first; NULL = bytes only */
+    size_t n_further;                /* OUTPUT: events that follow it in memory */
     uint32_t bytes;                  /* OUTPUT: bytes that will go to the client */
     const struct failure *failure;   /* FAILED */
     const char *provider_request_id; /* HEAD: "" = none */
@@ -143,7 +144,10 @@ struct relay_actions {
     size_t n;
 };
 
-/* Memory comes from the arena; `start` is copied but for what it points to, which must outlive the relay. */
+/* What an undisturbed request takes of the arena for it, up to four links and without texts. */
+enum { RELAY_BYTES = 1152 };
+/* Memory comes from the arena. What env and `start` point to, and env itself, must outlive the relay; `start` need not.
+ * call: its hashes, sizes and needs are looked at to the end, of its texts `effort` and `state` as well. */
 struct relay *relay_new(struct arena *a, const struct relay_env *env, const struct relay_start *start);
 /* Feeds one event; *out is overwritten. */
 void relay_event(struct relay *r, const struct relay_event *ev, struct relay_actions *out);

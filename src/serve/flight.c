@@ -2,8 +2,9 @@
  * carried out at once, in order. An action that itself yields an event (a link whose request cannot be written) queues
  * it: it is fed after the actions of the running event, so the engine is never re-entered.
  *
- * Lifetimes: a flight owns its attempts' exchange and draft. The client_call belongs to the front and is gone after the
- * answer's end; what the record borrows from it is copied into the flight's arena at the start. */
+ * Lifetimes: a flight owns its attempts' exchange and draft. The client_call belongs to the front and is gone at the
+ * end of the turn in which the answer ended or the client left. The flight ends in the same call, so engine and record
+ * borrow from it. */
 #include "serve/pilot.h"
 
 #include "base/log.h"
@@ -11,7 +12,7 @@
 #include "dialect/error.h"
 #include "plan/affinity.h"
 
-enum { FLIGHT_BYTES = 2048 /* what most need of the arena: the engine, two links, one attempt */ };
+enum { FLIGHT_BYTES = sizeof(struct flight) + RELAY_BYTES /* what most need of the arena */ };
 
 /* ---- actions ---- */
 
@@ -20,7 +21,7 @@ static void cancel_attempt(struct flight *f, uint16_t n)
     struct pilot *p = pilot_by_n(f, n);
     if (p == NULL)
         return;
-    if (f->is_kept && p->is_committed && p->draft != NULL)
+    if (f->shown != NULL && p->is_committed && p->draft != NULL)
         draft_leave(p->draft);
     pilot_close(p);
 }
@@ -30,9 +31,9 @@ static void commit(struct flight *f, uint16_t n)
     struct pilot *p = pilot_by_n(f, n);
     RM_ASSERT(p != NULL && f->call != NULL);
     p->is_committed = true;
-    caching_commit(&f->caching, n, loop_now_us(f->worker->loop));
+    caching_commit(&f->caching, f->relay, n, loop_now_us(f->worker->loop));
     draft_commit(p->draft, relay_record(f->relay));
-    f->status = draft_status(p->draft);
+    f->status = (uint16_t)draft_status(p->draft);
     if (p->is_sent && f->call->call.is_stream)
         pilot_let_go_of_request(p);
 }
@@ -44,7 +45,7 @@ static void end_answer(struct flight *f, uint16_t n)
     struct draft *draft = p->draft;
     p->draft = NULL;
     f->call->owner = NULL;
-    f->status = draft_status(draft);
+    f->status = (uint16_t)draft_status(draft);
     draft_end(draft, relay_record(f->relay));
     draft_free(draft);
     f->call = NULL;
@@ -68,14 +69,14 @@ static struct answer_error answer_of(struct flight *f, const struct relay_answer
     }
     e.status = a->status;
     e.retry_after_ms = a->retry_after_ms;
-    e.request_id = f->id_text;
+    e.request_id = f->call->id_text;
     return e;
 }
 
 static void answer(struct flight *f, const struct relay_answer *a)
 {
     struct answer_error e = answer_of(f, a);
-    f->status = error_status(f->call->dialect, &e);
+    f->status = (uint16_t)error_status(f->call->dialect, &e);
     f->call->owner = NULL;
     call_answer_error(f->call, &e, relay_record(f->relay), a->no_retry);
     f->call = NULL;
@@ -93,11 +94,12 @@ static void error_in_stream(struct flight *f, const struct relay_answer *a)
 static void release_flight(struct reap *r)
 {
     struct flight *f = RM_CONTAINER(r, struct flight, reap);
+    struct arena arena = f->arena;
     config_unref(f->config);
-    shown_fini(&f->shown);
-    arena_fini(&f->arena);
+    if (f->shown != NULL)
+        shown_fini(f->shown);
     mem_count(MEM_RELAY, -1);
-    mem_free(f);
+    arena_fini(&arena);
 }
 
 static void record(struct flight *f)
@@ -119,7 +121,15 @@ static void record(struct flight *f)
     loop_reap(w->loop, &f->reap);
 }
 
-static void carry_out(struct flight *f, const struct relay_action *a)
+static void alarm(const struct flight *f, const char *text)
+{
+    char id[TEXT_ID_BYTES];
+    text_id(relay_record(f->relay)->id, id);
+    stats_add(&f->worker->stats.alarms, 1);
+    LOG(LOG_ERROR, "serve", id, "alarm: %s", text);
+}
+
+static __attribute__((noinline)) void carry_out(struct flight *f, const struct relay_action *a)
 {
     switch (a->kind) {
     case ACT_START:
@@ -145,8 +155,7 @@ static void carry_out(struct flight *f, const struct relay_action *a)
         error_in_stream(f, a->answer);
         return;
     case ACT_ALARM:
-        stats_add(&f->worker->stats.alarms, 1);
-        LOG(LOG_ERROR, "serve", f->id_text, "alarm: %s", a->text);
+        alarm(f, a->text);
         return;
     case ACT_RECORD:
         record(f);
@@ -166,21 +175,31 @@ static void arm(struct flight *f)
         timer_arm(f->worker->loop, &f->timer, wake);
 }
 
-void flight_feed(struct flight *f, struct relay_event *ev)
+static void feed(struct flight *f, const struct relay_event *ev)
 {
     struct relay_actions actions;
-    struct relay_event next = *ev;
-    for (;;) {
-        if (f->is_over)
-            return;
-        relay_event(f->relay, &next, &actions);
-        for (size_t i = 0; i < actions.n; i++)
-            carry_out(f, &actions.v[i]);
-        if (!f->has_pending)
-            break;
-        next = f->pending;
-        f->has_pending = false;
-    }
+    relay_event(f->relay, ev, &actions);
+    for (size_t i = 0; i < actions.n; i++)
+        carry_out(f, &actions.v[i]);
+}
+
+static __attribute__((noinline)) void feed_unbuildable(struct flight *f)
+{
+    struct relay_event ev = {.kind = RELAY_UNBUILDABLE,
+                             .now_us = loop_now_us(f->worker->loop),
+                             .n = f->n_unbuildable,
+                             .why = f->why_unbuildable};
+    f->why_unbuildable = NULL;
+    feed(f, &ev);
+}
+
+void flight_feed(struct flight *f, const struct relay_event *ev)
+{
+    if (f->is_over)
+        return;
+    feed(f, ev);
+    while (f->why_unbuildable != NULL && !f->is_over)
+        feed_unbuildable(f);
     if (!f->is_over)
         arm(f);
 }
@@ -249,15 +268,13 @@ static void refuse(struct worker *w, struct client_call *c, const char *code, co
     call_answer_error(c, &e, &rec, false);
 }
 
-static const char *copied(struct flight *f, const char *s)
-{
-    return arena_dup(&f->arena, bytes_of(s)).p;
-}
-
 static struct flight *new_flight(struct worker *w, struct client_call *c)
 {
-    struct flight *f = mem_zalloc(sizeof *f);
+    struct arena arena = {0};
+    arena_reserve(&arena, FLIGHT_BYTES);
+    struct flight *f = ARENA_NEW(&arena, struct flight);
     mem_count(MEM_RELAY, 1);
+    f->arena = arena;
     f->worker = w;
     f->call = c;
     f->config = config_ref(c->config);
@@ -265,18 +282,22 @@ static struct flight *new_flight(struct worker *w, struct client_call *c)
     f->timer.fn = on_timer;
     list_init(&f->attempts);
     list_init(&f->node);
-    memcpy(f->id_text, c->id_text, sizeof f->id_text);
-    arena_reserve(&f->arena, FLIGHT_BYTES);
-    f->facts = c->call;
-    f->facts.model = arena_dup(&f->arena, c->call.model);
-    f->facts.effort = arena_dup(&f->arena, c->call.effort);
-    f->facts.state = arena_dup(&f->arena, c->call.state);
-    f->facts.cache_key = (struct bytes){NULL, 0};
-    f->is_kept = c->route->resume && c->call.is_stream;
-    shown_init(&f->shown, &f->arena, f->config->limits.gate_bytes);
+    if (c->route->resume && c->call.is_stream) {
+        f->shown = ARENA_NEW(&f->arena, struct shown);
+        shown_init(f->shown, &f->arena, f->config->limits.gate_bytes);
+    }
     list_put(&w->flights, &f->node);
     atomic_store_explicit(&w->stats.in_flight, w->stats.in_flight + 1, memory_order_relaxed);
     return f;
+}
+
+/* What the engine looks at to the end is not to go with the request's bytes. */
+static void keep_facts(struct client_call *c)
+{
+    if (c->call.effort.n > 0)
+        c->call.effort = arena_dup(c->arena, c->call.effort);
+    if (c->call.state.n > 0)
+        c->call.state = arena_dup(c->arena, c->call.state);
 }
 
 static void begin_caching(struct flight *f, const struct client_call *c, uint64_t key)
@@ -285,7 +306,7 @@ static void begin_caching(struct flight *f, const struct client_call *c, uint64_
     struct caching_start start = {.memory = w->caches,
                                   .registry = w->registry,
                                   .route = c->route,
-                                  .facts = &f->facts,
+                                  .facts = &c->call,
                                   .key = key,
                                   .arena = &f->arena,
                                   .now_us = loop_now_us(w->loop)};
@@ -305,6 +326,7 @@ void flight_start(struct worker *w, struct client_call *c)
     }
     if (c->route->index < w->n_route_used)
         w->route_used_us[c->route->index] = loop_now_us(w->loop);
+    keep_facts(c);
     struct flight *f = new_flight(w, c);
     c->owner = f;
     f->directive = directive;
@@ -315,17 +337,15 @@ void flight_start(struct worker *w, struct client_call *c)
     struct relay_start start = {.config = f->config,
                                 .route = c->route,
                                 .directive = &f->directive,
-                                .call = &f->facts,
+                                .call = &c->call,
                                 .id = c->id,
                                 .started_wall_ms = loop_wall_ms(w->loop),
                                 .now_us = c->inbound->arrived_us,
-                                .key = copied(f, c->key),
+                                .key = c->key,
                                 .dialect = c->dialect->name,
-                                .trace_id = copied(f, c->trace_id),
-                                .routing = routing.n > 0 ? arena_dup(&f->arena, routing).p : "",
+                                .trace_id = c->trace_id,
+                                .routing = routing.n > 0 ? arena_dup(c->arena, routing).p : "",
                                 .affinity_key = key};
-    for (size_t i = 0; i < c->route->n_links && i < RM_COUNTOF(start.is_same_dialect); i++)
-        start.is_same_dialect[i] = bytes_is(bytes_of(c->dialect->name), c->route->links[i].provider->dialect);
     f->relay = relay_new(&f->arena, &w->env, &start);
     struct relay_event ev = {.kind = RELAY_START, .now_us = loop_now_us(w->loop)};
     flight_feed(f, &ev);

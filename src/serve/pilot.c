@@ -11,7 +11,20 @@ static void release_pilot(struct reap *r)
 {
     struct pilot *p = RM_CONTAINER(r, struct pilot, reap);
     arena_fini(&p->arena);
-    mem_free(p);
+    if (p != &p->flight->first)
+        mem_free(p);
+}
+
+static struct pilot *new_pilot(struct flight *f, uint16_t n)
+{
+    struct pilot *p = f->first.flight == NULL ? &f->first : mem_zalloc(sizeof *p);
+    p->flight = f;
+    p->n = n;
+    p->reap.fn = release_pilot;
+    p->adjusted = "";
+    list_init(&p->node);
+    list_put(&f->attempts, &p->node);
+    return p;
 }
 
 static void close_exchange(struct pilot *p)
@@ -33,9 +46,11 @@ void pilot_close(struct pilot *p)
     if (p->draft != NULL)
         draft_free(p->draft);
     p->draft = NULL;
-    seam_fini(&p->seam);
+    if (p->seam != NULL)
+        seam_fini(p->seam);
     list_del(&p->node);
-    loop_reap(p->flight->worker->loop, &p->reap);
+    if (p != &p->flight->first || p->arena.last != NULL)
+        loop_reap(p->flight->worker->loop, &p->reap);
 }
 
 struct pilot *pilot_by_n(struct flight *f, uint16_t n)
@@ -61,13 +76,13 @@ static void feed_failure(struct pilot *p, const struct failure *failure)
     flight_feed(p->flight, &ev);
 }
 
-/* An event of the answer for the engine, and for the record of what the client has. */
+/* Events of the answer for the engine, and for the record of what the client has: where that is kept, one at a time. */
 static void feed_event(struct pilot *p, struct relay_event *ev)
 {
     struct flight *f = p->flight;
     flight_feed(f, ev);
-    if (f->is_kept && p->is_committed && ev->event->kind == EVENT_TEXT)
-        shown_text(&f->shown, ev->event->text);
+    if (f->shown != NULL && p->is_committed && ev->event->kind == EVENT_TEXT)
+        shown_text(f->shown, ev->event->text);
 }
 
 /* Bytes that come too late are not to go out any more: the clocks have their say before the draft sees them. */
@@ -85,8 +100,9 @@ static void feed_overrun(struct pilot *p)
 {
     struct failure failure;
     failure_make(&failure, OUTCOME_PROTOCOL_ERROR,
-                 p->flight->facts.is_stream ? "more was held back before the first token than gate_bytes allows"
-                                            : "the answer is larger than body_bytes allows");
+                 relay_record(p->flight->relay)->is_stream
+                     ? "more was held back before the first token than gate_bytes allows"
+                     : "the answer is larger than body_bytes allows");
     failure.in_stream = true;
     close_exchange(p);
     feed_failure(p, &failure);
@@ -107,8 +123,8 @@ static enum passed pass_on(struct pilot *p, const struct exchange_event *ev)
         return PASSED_OUT;
     if (!is_put && !draft_put(p->draft, x, &n_bytes))
         feed_overrun(p);
-    else if (f->is_kept && p->is_committed && x->v->kind == EVENT_TEXT)
-        shown_text(&f->shown, x->v->text);
+    else if (f->shown != NULL && p->is_committed && x->v->kind == EVENT_TEXT)
+        shown_text(f->shown, x->v->text);
     return PASSED_ON;
 }
 
@@ -126,14 +142,12 @@ static void feed_output(struct pilot *p, const struct output *x)
     }
     struct relay_event ev = event_of(p, RELAY_OUTPUT);
     ev.bytes = n_bytes;
-    for (size_t i = 0; i < x->n && !p->is_closed; i++) {
-        ev.event = &x->v[i];
+    size_t n = x->n > 0 ? x->n : 1, step = p->flight->shown != NULL ? 1 : n;
+    for (size_t i = 0; i < n && !p->is_closed; i += step) {
+        ev.event = x->n > 0 ? &x->v[i] : &ping;
+        ev.n_further = step - 1;
         feed_event(p, &ev);
         ev.bytes = 0;
-    }
-    if (x->n == 0) {
-        ev.event = &ping;
-        flight_feed(p->flight, &ev);
     }
 }
 
@@ -171,7 +185,7 @@ static void part(struct pilot *p)
 static void join_text(struct pilot *p, const struct event *e)
 {
     struct bytes rest;
-    enum seam_result r = seam_text(&p->seam, e->text, &rest);
+    enum seam_result r = seam_text(p->seam, e->text, &rest);
     size_t n_new = r != SEAM_JOINED ? 0 : rest.n < e->text.n ? rest.n : e->text.n;
     struct event repeated = {
         .kind = EVENT_PING, .is_token = e->is_token, .text_bytes = e->text_bytes - (uint32_t)n_new};
@@ -199,7 +213,7 @@ static void join_event(struct pilot *p, const struct event *e)
         return;
     }
     if (is_content(e)) {
-        if (seam_end(&p->seam, &rest) == SEAM_PARTED) {
+        if (seam_end(p->seam, &rest) == SEAM_PARTED) {
             part(p);
             return;
         }
@@ -264,7 +278,7 @@ static __attribute__((noinline)) void feed_exchange_event(struct pilot *p, const
         return;
     case EXCHANGE_ENDED:
         close_exchange(p);
-        if (p->is_joining && seam_end(&p->seam, &rest) == SEAM_JOINED)
+        if (p->is_joining && seam_end(p->seam, &rest) == SEAM_JOINED)
             join(p, rest, 0);
         if (p->is_closed)
             return;
@@ -355,11 +369,11 @@ static struct profile profile_of(const struct flight *f, const struct relay_acti
                             .n_drop = link->n_drop};
 }
 
-static void open_exchange(struct pilot *p, const struct relay_action *a, const struct pieces *body)
+static void open_exchange(struct pilot *p, const struct relay_action *a, const struct dialect *target,
+                          const struct pieces *body)
 {
     struct flight *f = p->flight;
     const struct client_call *c = f->call;
-    const struct dialect *target = dialect_by_name(bytes_of(a->link->provider->dialect));
     struct draft_options draft = {.target = target,
                                   .upstream_is_stream = a->is_stream,
                                   .provider = a->link->provider->name,
@@ -367,7 +381,7 @@ static void open_exchange(struct pilot *p, const struct relay_action *a, const s
                                   .gate_bytes = f->config->limits.gate_bytes,
                                   .body_bytes = f->config->limits.body_bytes,
                                   .wall_ms = loop_wall_ms(f->worker->loop),
-                                  .shown = f->is_kept ? &f->shown : NULL};
+                                  .shown = f->shown};
     p->draft = draft_new(f->call, &draft);
     struct exchange_spec spec = {.provider = a->link->provider,
                                  .client = c->dialect,
@@ -391,11 +405,12 @@ static void open_exchange(struct pilot *p, const struct relay_action *a, const s
 static struct bytes prepare_joining(struct pilot *p, enum resume_way way)
 {
     struct flight *f = p->flight;
-    struct bytes told = buf_bytes(&f->shown.text), given = seam_prefill(told), body = f->call->body;
+    struct bytes told = buf_bytes(&f->shown->text), given = seam_prefill(told), body = f->call->body;
     bool is_prefilled =
         way == RESUME_PREFILL && given.n > 0 &&
         prefill_put(f->call->body, given, (unsigned)f->config->limits.json_depth, &p->arena, &body) == ERR_OK;
-    seam_init(&p->seam, told, is_prefilled);
+    p->seam = ARENA_NEW(&p->arena, struct seam);
+    seam_init(p->seam, told, is_prefilled);
     p->is_joining = true;
     return body;
 }
@@ -403,33 +418,27 @@ static struct bytes prepare_joining(struct pilot *p, enum resume_way way)
 void pilot_start(struct flight *f, const struct relay_action *a)
 {
     struct client_call *c = f->call;
-    struct pilot *p = mem_zalloc(sizeof *p);
-    p->flight = f;
-    p->n = a->n;
-    p->link = a->link;
-    p->reap.fn = release_pilot;
-    p->adjusted = "";
-    list_init(&p->node);
-    list_put(&f->attempts, &p->node);
+    struct pilot *p = new_pilot(f, a->n);
     struct profile profile = profile_of(f, a);
-    profile.withholds_cache = caching_withholds(&f->caching, a->link, a->n, relay_record(f->relay), f->worker->registry,
-                                                loop_now_us(f->worker->loop));
+    profile.withholds_cache =
+        caching_withholds(&f->caching, f->relay, a->link, a->n, f->worker->registry, loop_now_us(f->worker->loop));
     const struct dialect *target = dialect_by_name(bytes_of(a->link->provider->dialect));
     struct buf adjusted = {0};
     struct pieces body;
     const char *why = "";
     struct bytes asked = a->resume == RESUME_NONE ? c->body : prepare_joining(p, a->resume);
-    enum err e = dialect_build_body(c->dialect, target, asked, &c->call, &profile,
-                                    (unsigned)f->config->limits.json_depth, &p->arena, &body, &adjusted, &why);
+    bool is_own = a->resume == RESUME_NONE && target == c->dialect; /* the client's bytes, and a few of ours */
+    enum err e =
+        dialect_build_body(c->dialect, target, asked, &c->call, &profile, (unsigned)f->config->limits.json_depth,
+                           is_own ? c->inbound->asked_arena : &p->arena, &body, &adjusted, &why);
     if (e != ERR_OK) {
-        f->pending = event_of(p, RELAY_UNBUILDABLE);
-        f->pending.why = arena_dup(&f->arena, bytes_of(why)).p;
-        f->has_pending = true;
+        f->n_unbuildable = a->n;
+        f->why_unbuildable = arena_dup(&f->arena, bytes_of(why)).p;
         pilot_close(p);
     } else {
         if (adjusted.n > 0)
             p->adjusted = arena_dup(&f->arena, buf_bytes(&adjusted)).p;
-        open_exchange(p, a, &body);
+        open_exchange(p, a, target, &body);
     }
     buf_fini(&adjusted);
 }
@@ -438,13 +447,13 @@ void pilot_start(struct flight *f, const struct relay_action *a)
 void pilot_let_go_of_request(struct pilot *p)
 {
     struct client_call *c = p->flight->call;
-    if (p->flight->is_kept)
+    if (p->flight->shown != NULL)
         return;
     inbound_drop_request(c->inbound);
     if (p->exchange != NULL)
         exchange_drop_heads(p->exchange);
     c->body = c->traceparent = (struct bytes){0};
-    c->call.model = c->call.effort = c->call.state = c->call.cache_key = (struct bytes){0};
+    c->call.model = c->call.service = c->call.cache_key = (struct bytes){0};
     c->call.members = NULL;
     arena_fini(&p->arena);
 }

@@ -9,50 +9,50 @@
 #include "relay/caching.h"
 #include "serve/flight.h"
 
+/* One attempt's two ends: the exchange with the provider, and the draft of what the client gets. */
+struct pilot {
+    struct flight *flight;
+    struct exchange *exchange; /* NULL once closed */
+    struct draft *draft;
+    struct arena arena; /* of a body that is not the client's own, and what is noted on it */
+    struct seam *seam;  /* in the arena; NULL = it does not go on with an answer that broke off */
+    struct list node;
+    struct reap reap;
+    const char *adjusted;
+    uint16_t n;
+    bool is_closed, is_committed, is_paused;
+    bool is_sent;    /* the request was wholly written: its body is not needed any more */
+    bool is_joining; /* it is to go on with an answer that broke off, and has not met it yet */
+};
+
+/* The first block of its own arena begins with it. */
 struct flight {
     struct worker *worker;
     struct client_call *call; /* NULL once the answer is whole or the client has gone */
     struct config *config;
     struct relay *relay;
     struct arena arena;
-    struct call facts; /* copies: outlive the client's body */
-    char id_text[TEXT_ID_BYTES];
     struct directive directive;
     struct caching caching;
     struct bytes cache_key; /* a prompt_cache_key of ours for targets that take one; "" = none */
     struct list node;       /* in worker->flights */
     struct list attempts;
+    struct pilot first; /* the first attempt's: most requests have no other */
     struct timer timer;
     struct reap reap;
-    struct relay_event pending;
-    bool has_pending, is_paused, is_over;
-    bool is_kept;       /* the route resumes, and the client streams: body and shown text are kept */
-    struct shown shown; /* is_kept */
-    unsigned status;
+    struct shown *shown; /* the route resumes, and the client streams: body and shown text are kept. NULL = they are
+                            not */
+    const char *why_unbuildable; /* an event to be fed after the actions that are being carried out; NULL = none */
+    uint16_t n_unbuildable;
+    bool is_over;
+    uint16_t status;
     int64_t gateway_us;
 };
 
-/* One attempt's two ends: the exchange with the provider, and the draft of what the client gets. */
-struct pilot {
-    struct flight *flight;
-    struct exchange *exchange; /* NULL once closed */
-    struct draft *draft;
-    struct arena arena; /* the body's pieces */
-    struct list node;
-    struct reap reap;
-    const struct link_conf *link;
-    const char *adjusted;
-    uint16_t n;
-    bool is_closed, is_committed, is_paused;
-    bool is_sent;    /* the request was wholly written: its body is not needed any more */
-    bool is_joining; /* it is to go on with an answer that broke off, and has not met it yet */
-    struct seam seam;
-};
-
 /* flight.c: feeds the engine and carries out what it says. The pilot may be closed afterwards. */
-void flight_feed(struct flight *f, struct relay_event *ev);
+void flight_feed(struct flight *f, const struct relay_event *ev);
 
-/* Builds the request and opens the exchange; a request that cannot be written becomes the flight's pending event. */
+/* Builds the request and opens the exchange. A request that cannot be written is told by why_unbuildable. */
 void pilot_start(struct flight *f, const struct relay_action *a);
 /* Two steps: nothing of it is dispatched any more; its memory goes at the end of the turn. Harmless twice. */
 void pilot_close(struct pilot *p);

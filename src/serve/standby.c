@@ -23,6 +23,7 @@ struct probe {
     struct reap reap;
     struct list node;
     struct attempt_record record;
+    char provider_id[PROVIDER_ID_BYTES], words[METER_WORDS]; /* the record's */
     struct usage usage;
     uint64_t start_us, text_bytes;
     int64_t started_wall_ms;
@@ -59,10 +60,11 @@ static void meter(struct probe *p, const struct failure *f)
         attempt_move(&a, ATTEMPT_FLOWING);
     a.is_stream = true;
     a.is_sent = f == NULL || !f->is_unsent;
-    a.usage = p->usage;
+    rec->tokens = p->usage;
     a.text_bytes = p->text_bytes;
     meter_close(&a, &call, f, p->worker->env.ratios);
-    (void)meter_words(rec, rec->decision);
+    if (meter_words(rec, p->words))
+        rec->decision = p->words;
 }
 
 /* A keepalive's 4xx says nothing of the target's health, except where it tells of our account or key. A trial that it
@@ -133,7 +135,8 @@ static void note_head(struct probe *p, const struct exchange_event *x)
 {
     p->record.status = (uint16_t)x->status;
     p->record.first_byte_us = since(p);
-    failure_text(p->record.provider_request_id, sizeof p->record.provider_request_id, bytes_of(x->provider_request_id));
+    failure_text(p->provider_id, sizeof p->provider_id, bytes_of(x->provider_request_id));
+    p->record.provider_request_id = p->provider_id;
 }
 
 static void on_probe_ready(struct exchange *x, void *arg)

@@ -164,8 +164,6 @@ static void cast_guest(struct world *w, size_t at, uint64_t arrive_us)
                                     .key = "",
                                     .dialect = "openai",
                                     .trace_id = ""};
-    for (size_t i = 0; i < WORLD_LINKS; i++)
-        g->start.is_same_dialect[i] = true;
     world_queue(w, (struct thing){.at_us = arrive_us, .kind = THING_ARRIVE, .guest = at});
     if (chance(rng, 10))
         world_queue(w, (struct thing){.at_us = arrive_us + cast_span(rng, 3000), .kind = THING_LEAVE, .guest = at});

@@ -532,7 +532,7 @@ static void judge_rule(struct world *w, struct guest *g, const struct attempt_re
     enum abort_when when = candidate_is_stream(&g->call, g->route, link) ? ABORT_STREAM : ABORT_WHOLE;
     struct abort_billing b = link->provider->aborts[when];
     bool is_unbilled = a->tokens_from == TOKENS_UNBILLED;
-    LAW(a->abort_words == NULL || strstr(a->decision, a->abort_words) != NULL,
+    LAW(a->abort_words == NULL || (a->decision != NULL && strstr(a->decision, a->abort_words) != NULL),
         "the record does not say how what was broken off is billed");
     LAW(a->abort_words == NULL || a->outcome != OUTCOME_OK, "a whole answer is billed as one that was broken off");
     if (!is_cut_by_us(a))

@@ -193,7 +193,7 @@ static unsigned n_asked(const struct stage *s, const struct guest *g, const stru
 /* Is its prompt cache asked for? */
 static enum cache_mark mark_of(struct stage *s, struct guest *g, const struct relay_action *a)
 {
-    if (caching_withholds(&g->caching, a->link, a->n, relay_record(g->relay), s->env.registry, s->now_us))
+    if (caching_withholds(&g->caching, g->relay, a->link, a->n, s->env.registry, s->now_us))
         return CACHE_WITHHELD;
     return g->caching.ttl_s > 0 ? CACHE_ASKED : CACHE_NOT_ASKED;
 }
@@ -251,7 +251,7 @@ static bool carry_out(struct stage *s, struct guest *g, const struct relay_actio
             o->n = 0;
         return false;
     case ACT_COMMIT:
-        caching_commit(&g->caching, a->n, s->now_us);
+        caching_commit(&g->caching, g->relay, a->n, s->now_us);
         return false;
     case ACT_RECORD:
         caching_end(&g->caching, g->relay, s->now_us);
@@ -421,8 +421,6 @@ static void arrive(struct stage *s, const struct stage_request *asked)
                                 .key = "",
                                 .dialect = asked->dialect,
                                 .trace_id = ""};
-    for (size_t i = 0; i < route->n_links && i < RM_COUNTOF(start.is_same_dialect); i++)
-        start.is_same_dialect[i] = strcmp(route->links[i].provider->dialect, asked->dialect) == 0;
     g->relay = relay_new(&g->arena, &s->env, &start);
     if (asked->leave_us >= 0)
         put_cue(s, (struct cue){.at_us = s->now_us + (uint64_t)asked->leave_us,

@@ -60,8 +60,11 @@ static inline struct attempt_record attempt_fixture(uint16_t n, enum outcome out
                                .cost_nusd = 1234567,
                                .waste_nusd = is_served ? 0 : 1234567,
                                .retry_after_ms = is_served ? -1 : 8000};
-    snprintf(a.provider_request_id, sizeof a.provider_request_id, "preq_%d", n);
-    snprintf(a.decision, sizeof a.decision, "next link: %s", outcome_word(outcome));
+    static const char *const ids[] = {"preq_0", "preq_1", "preq_2", "preq_3"};
+    static char decisions[OUTCOME_N][64];
+    a.provider_request_id = ids[n];
+    snprintf(decisions[outcome], sizeof decisions[outcome], "next link: %s", outcome_word(outcome));
+    a.decision = decisions[outcome];
     return a;
 }
 

@@ -32,7 +32,7 @@ static void put(enum outcome o, const char *decision, int64_t cost_nusd, bool is
     bool is_served = o == OUTCOME_OK;
     f.attempts[0] = attempt_fixture(1, o, is_served);
     f.attempts[0].cost_nusd = cost_nusd;
-    snprintf(f.attempts[0].decision, sizeof f.attempts[0].decision, "%s", decision);
+    f.attempts[0].decision = decision;
     f.attempts[1] = attempt_fixture(2, is_lost ? OUTCOME_SERVER_ERROR : OUTCOME_OK, !is_lost);
     rec->n_attempts = rec->n_started = is_served ? 1 : 2;
     rec->served_link = is_served ? 0 : is_lost ? -1 : 1;

@@ -54,7 +54,7 @@ static struct request_record *nth_record(struct fixture *f, uint64_t i)
     f->attempts[1].is_served = i % 6 < 4;
     f->attempts[1].price_version = i % 6 == 2 ? NULL : "2026-11-01";
     f->attempts[1].retry_after_ms = i % 6 == 3 ? 5 : -1;
-    f->attempts[2].decision[0] = i % 2 == 0 ? '\0' : 'x';
+    f->attempts[2].decision = i % 2 == 0 ? "" : "xext link: skipped_open";
     r->n_attempts = (uint16_t)(i % 8 == 7 ? 0 : 3);
     return r;
 }

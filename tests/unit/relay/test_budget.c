@@ -90,8 +90,7 @@ static void begin(void)
                             .now_us = now,
                             .key = "",
                             .dialect = "openai",
-                            .trace_id = "",
-                            .is_same_dialect = {true, true}};
+                            .trace_id = ""};
     arena_fini(&arena);
     r = relay_new(&arena, &env, &s);
     assert_int_equal(feed(0, (struct relay_event){.kind = RELAY_START}), ACT_START);

@@ -149,7 +149,7 @@ static void nothing_to_decide(void **state)
     told(TOKENS_UNBILLED, 0, 0);
     assert_null(record.abort_words);
     begin(40);
-    a.usage = (struct usage){90, -1, -1, -1, 12, -1};
+    record.tokens = (struct usage){90, -1, -1, -1, 12, -1};
     ends(OUTCOME_OK, NULL);
     told(TOKENS_REPORTED, 90, 12);
     assert_null(record.abort_words);
@@ -164,7 +164,7 @@ static void reported_so_far(void **state)
 {
     all_rules(ABORT_INPUT_AND_GENERATED);
     begin(40);
-    a.usage = (struct usage){7, 3, 2, 1, 25, 5};
+    record.tokens = (struct usage){7, 3, 2, 1, 25, 5};
     ends(OUTCOME_CLIENT_CANCELLED, NULL);
     assert_int_equal(record.tokens_from, TOKENS_ESTIMATED);
     assert_int_equal(record.tokens.input, 7);
@@ -173,14 +173,14 @@ static void reported_so_far(void **state)
     assert_int_equal(record.tokens.reasoning, 5);
     all_rules(ABORT_INPUT);
     begin(40);
-    a.usage = (struct usage){7, 3, -1, -1, 25, 5};
+    record.tokens = (struct usage){7, 3, -1, -1, 25, 5};
     ends(OUTCOME_CLIENT_CANCELLED, NULL);
     assert_int_equal(record.tokens.input, 7);
     assert_int_equal(record.tokens.output, 0);
     assert_int_equal(record.tokens.reasoning, 0);
     all_rules(ABORT_NOTHING);
     begin(0);
-    a.usage = (struct usage){7, -1, -1, -1, 1, -1};
+    record.tokens = (struct usage){7, -1, -1, -1, 1, -1};
     ends(OUTCOME_TTFT_TIMEOUT, NULL);
     told(TOKENS_UNBILLED, 0, 0);
 }
@@ -233,7 +233,7 @@ static void without_a_price(void **state)
 static void well(uint64_t text_bytes, struct usage usage)
 {
     begin(text_bytes);
-    a.usage = usage;
+    record.tokens = usage;
     ends(OUTCOME_OK, NULL);
     assert_int_equal(record.tokens_from, TOKENS_REPORTED);
 }
@@ -266,10 +266,10 @@ static void nothing_else_teaches(void **state)
     for (int i = 0; i < 2 * RATIO_SAMPLES_MIN; i++) {
         cancelled(50);
         begin(50);
-        a.usage = (struct usage){200, -1, -1, -1, 10, -1};
+        record.tokens = (struct usage){200, -1, -1, -1, 10, -1};
         ends(OUTCOME_STREAM_ERROR, NULL);
         begin(50);
-        a.usage = (struct usage){200, -1, -1, -1, -1, -1};
+        record.tokens = (struct usage){200, -1, -1, -1, -1, -1};
         ends(OUTCOME_OK, NULL);
     }
     assert_false(ratio_report(ratios, 0, RATIO_PROMPT, &r));
@@ -314,7 +314,7 @@ static void opens(const char *wish, bool is_same_dialect, int64_t wall_ms)
     begin(40);
     call.service = bytes_of(wish);
     meter_open(&a, &call, is_same_dialect, wall_ms);
-    a.usage = (struct usage){90, -1, -1, -1, 10, -1};
+    record.tokens = (struct usage){90, -1, -1, -1, 10, -1};
 }
 
 static void priced(const char *version, int64_t cost, const char *service, bool is_told, bool is_standin)
@@ -390,11 +390,11 @@ static void cut_in_a_class(void **state)
     char words[METER_WORDS];
     all_rules(ABORT_INPUT);
     opens("flex", true, 0);
-    a.usage = USAGE_NONE;
+    record.tokens = USAGE_NONE;
     ends(OUTCOME_TTFT_TIMEOUT, NULL);
     assert_int_equal(record.cost_nusd, 50);
     opens("priority", true, 0);
-    a.usage = USAGE_NONE;
+    record.tokens = USAGE_NONE;
     ends(OUTCOME_CLIENT_CANCELLED, NULL);
     assert_int_equal(record.cost_nusd, 100);
     assert_true(meter_words(&record, words));
@@ -427,7 +427,7 @@ static void what_a_cut_would_cost(void **state)
     cut_costs(ABORT_INPUT, 200); /* as reports have taught */
     all_rules(ABORT_INPUT_AND_GENERATED);
     begin(40);
-    a.usage = (struct usage){70, 20, 10, -1, 3, -1}; /* told with the first event */
+    record.tokens = (struct usage){70, 20, 10, -1, 3, -1}; /* told with the first event */
     assert_int_equal(meter_cut_nusd(&a, &call, ratio_core(ratios, 0)), 100);
     link.fare = &fare;
     meter_open(&a, &call, true, OVER_MS);
@@ -444,7 +444,7 @@ static void keepalives_do_not_teach(void **state)
     for (int i = 0; i < 2 * RATIO_SAMPLES_MIN; i++) {
         begin(50);
         record.kind = ATTEMPT_KEEPALIVE;
-        a.usage = (struct usage){200, -1, -1, -1, 10, -1};
+        record.tokens = (struct usage){200, -1, -1, -1, 10, -1};
         ends(OUTCOME_OK, NULL);
         assert_int_equal(record.cost_nusd, 300);
         assert_int_equal(record.waste_nusd, 0);

@@ -116,8 +116,6 @@ static void begin(const char *expected)
                             .key = "",
                             .dialect = "openai",
                             .trace_id = ""};
-    for (size_t i = 0; i < 3; i++)
-        s.is_same_dialect[i] = true;
     r = relay_new(&arena, &env, &s);
     feed((struct relay_event){.kind = RELAY_START, .now_us = T0}, expected);
 }
@@ -1165,7 +1163,6 @@ static void test_hedge_after_p95(void **state)
                                 .key = "",
                                 .dialect = "openai",
                                 .trace_id = ""};
-    later.is_same_dialect[0] = later.is_same_dialect[1] = true;
     r = relay_new(&arena, &env, &later);
     feed((struct relay_event){.kind = RELAY_START, .now_us = T0 + 5000 * MS}, "START 1>0");
     uint64_t after = relay_wake_us(r) - (T0 + 5000 * MS);
