@@ -182,10 +182,13 @@ static void close_start(struct json_writer *w)
     close_event(w);
 }
 
-static void send_delta(struct encoder *e, const char *type, const char *member, struct bytes text, struct buf *out)
+/* kind: of the event that may come again with other text; EVENT_OTHER = it will not. */
+static void send_delta(struct encoder *e, enum event_kind kind, const char *type, const char *member, struct bytes text,
+                       struct buf *out)
 {
     struct anthropic_out *s = e->state;
     struct json_writer w;
+    size_t from = out->n;
     if (text.n == 0)
         return;
     open_event(&w, "content_block_delta", out);
@@ -195,9 +198,14 @@ static void send_delta(struct encoder *e, const char *type, const char *member, 
     jw_object(&w);
     jw_key(&w, "type");
     jw_cstr(&w, type);
-    jw_named_string(&w, member, text);
+    jw_key(&w, member);
+    size_t at = out->n;
+    jw_string(&w, text);
+    size_t end = out->n;
     jw_end(&w);
     close_event(&w);
+    if (kind != EVENT_OTHER)
+        encoder_keep_frame(e, kind, out, from, at, end);
 }
 
 static void close_block(struct encoder *e, struct buf *out)
@@ -206,8 +214,9 @@ static void close_block(struct encoder *e, struct buf *out)
     struct json_writer w;
     if (s->open == EVENT_OTHER)
         return;
+    encoder_drop_frame(e);
     if (s->open == EVENT_REASONING && !s->is_signed)
-        send_delta(e, "signature_delta", "signature", own_mark(e), out);
+        send_delta(e, EVENT_OTHER, "signature_delta", "signature", own_mark(e), out);
     open_event(&w, "content_block_stop", out);
     jw_key(&w, "index");
     jw_uint(&w, s->n_blocks);
@@ -291,7 +300,7 @@ static void start_tool(struct encoder *e, uint16_t tool, struct bytes id, struct
 static void send_args(struct encoder *e, struct bytes args, struct buf *out)
 {
     struct anthropic_out *s = e->state;
-    send_delta(e, "input_json_delta", "partial_json", args, out);
+    send_delta(e, EVENT_OTHER, "input_json_delta", "partial_json", args, out);
     feed_balance(&s->balance, args);
 }
 
@@ -321,16 +330,17 @@ static void send_now(struct encoder *e, const struct event *ev, struct buf *out)
     case EVENT_TEXT:
     case EVENT_REFUSAL:
         ensure_text(e, out);
-        send_delta(e, "text_delta", "text", ev->text, out);
+        send_delta(e, ev->kind, "text_delta", "text", ev->text, out);
         break;
     case EVENT_REASONING:
         ensure_thinking(e, out);
-        send_delta(e, "thinking_delta", "thinking", ev->text, out);
+        send_delta(e, ev->kind, "thinking_delta", "thinking", ev->text, out);
         break;
     case EVENT_SIGNATURE:
         ensure_thinking(e, out);
-        send_delta(e, "signature_delta", "signature", ev->text, out);
+        send_delta(e, EVENT_OTHER, "signature_delta", "signature", ev->text, out);
         s->is_signed = true;
+        encoder_drop_frame(e);
         break;
     case EVENT_REDACTED:
         send_redacted(e, ev->text, out);
@@ -538,6 +548,7 @@ static void end(struct encoder *e, struct buf *out)
     if (s->is_ended)
         return;
     s->is_ended = true;
+    encoder_drop_frame(e);
     if (e->o.is_stream)
         stream_end(e, out);
     else

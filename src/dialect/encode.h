@@ -28,10 +28,23 @@ struct encoder_options {
     struct encoder_begun begun; /* streams; borrowed bytes outlive the encoder */
 };
 
+/* What stands around the text of the last event that the client was sent, while the next one may be the same but for
+ * its text. */
+struct encoder_frame {
+    enum event_kind kind; /* EVENT_OTHER = there is none */
+    struct bytes head, tail;
+};
+
+/* A frame belongs to a run of text; a stream has few. */
+enum { ENCODER_FRAMES_MAX = 64 };
+
 struct encoder {
     const struct dialect *dialect;
     struct encoder_options o;
-    void *state; /* the dialect's own, from `keep` */
+    void *state;                /* the dialect's own, from `keep` */
+    struct encoder_frame frame; /* streams; set and cleared by the dialect */
+    unsigned n_frames;          /* made so far */
+    uint64_t n_characters;      /* streams: of EVENT_TEXT so far */
     struct arena keep;
 };
 
@@ -47,6 +60,18 @@ void encoder_fini(struct encoder *e);
 /* Stream: appends 0…n whole SSE events to *out. Whole: collects, appends nothing. EVENT_ERROR is not for the encoder.
  */
 void encoder_event(struct encoder *e, const struct event *ev, struct buf *out);
+/* A stream's next event where it is the one before with other text: what encoder_event would append, as three pieces
+ * that are not copied. They stay valid as long as the encoder, the second as long as the event's text. False: nothing
+ * was done, give it to encoder_event. */
+bool encoder_more(struct encoder *e, const struct event *ev, struct bytes out[3]);
+/* For the dialects: the event of that kind that was just appended begins at `from` of *out, and its text, in quotes,
+ * is [text, end). */
+void encoder_keep_frame(struct encoder *e, enum event_kind kind, const struct buf *out, size_t from, size_t text,
+                        size_t end);
+static inline void encoder_drop_frame(struct encoder *e)
+{
+    e->frame.kind = EVENT_OTHER;
+}
 /* The answer is whole. Stream: what is still owed (finish, usage if asked, [DONE] / message_delta, message_stop) – each
  * exactly once. Whole: the JSON body. */
 void encoder_end(struct encoder *e, struct buf *out);

@@ -147,6 +147,7 @@ static inline const char *pass_text(struct mould *m, const char *at, const char 
     m->event.text = bytes_from(at, hole.n);
     m->event.text_bytes = (uint32_t)hole.n;
     m->text_has_escapes = hole.has_escapes;
+    m->event.is_plain = !hole.has_escapes;
     return at + hole.n;
 }
 

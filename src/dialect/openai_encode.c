@@ -21,8 +21,7 @@ struct openai_out {
     struct transcript transcript;
     uint64_t with_role; /* bit per choice that got its role chunk */
     struct openai_tool *tools;
-    size_t n_characters; /* of content so far: where a citation stands */
-    struct bytes id;     /* as told; fixed with the first chunk */
+    struct bytes id; /* as told; fixed with the first chunk */
     struct bytes model;
     bool has_head, is_ended;
 };
@@ -138,9 +137,15 @@ static void send_text(struct encoder *e, const struct event *ev, const char *mem
     if (ev->text.n == 0)
         return;
     send_role(e, ev->choice, out);
+    size_t from = out->n;
     open_chunk(&w, e, ev->choice, out);
-    jw_named_string(&w, member, ev->text);
+    jw_key(&w, member);
+    size_t text = out->n;
+    jw_string(&w, ev->text);
+    size_t end = out->n;
     close_chunk(&w, NULL);
+    if (ev->choice == 0)
+        encoder_keep_frame(e, ev->kind, out, from, text, end);
 }
 
 static struct openai_tool *tool_of(struct openai_out *s, uint16_t choice, uint16_t tool)
@@ -231,13 +236,12 @@ static bool write_annotation(struct json_writer *w, struct bytes raw, size_t at,
 
 static void send_citation(struct encoder *e, const struct event *ev, struct buf *out)
 {
-    struct openai_out *s = e->state;
     struct arena a;
     struct buf one = {0};
     struct json_writer w;
     arena_init(&a);
     jw_init(&w, &one);
-    if (write_annotation(&w, ev->text, s->n_characters, &a)) {
+    if (write_annotation(&w, ev->text, e->n_characters, &a)) /* it stands behind the text so far */ {
         send_role(e, ev->choice, out);
         open_chunk(&w, e, ev->choice, out);
         jw_key(&w, "annotations");
@@ -255,8 +259,6 @@ static void stream_event(struct encoder *e, const struct event *ev, struct buf *
     struct openai_out *s = e->state;
     switch (ev->kind) {
     case EVENT_TEXT:
-        for (size_t i = 0; i < ev->text.n; i++)
-            s->n_characters += ((unsigned char)ev->text.p[i] & 0xc0) != 0x80;
         send_text(e, ev, "content", out);
         break;
     case EVENT_REASONING:
@@ -443,6 +445,7 @@ static void end(struct encoder *e, struct buf *out)
     if (s->is_ended)
         return;
     s->is_ended = true;
+    encoder_drop_frame(e);
     if (e->o.is_stream)
         stream_end(e, out);
     else

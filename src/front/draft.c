@@ -33,8 +33,8 @@ struct draft {
     struct draft_options o;
     enum mode mode;
     bool is_stream; /* the client's wish */
-    bool is_committed, has_encoder;
-    bool is_plain;        /* RELAY, committed, and nobody asks what the client has */
+    bool is_committed;
+    bool is_plain;        /* a committed stream that is ENCODEd, or RELAYed where nobody asks what the client has */
     bool has_done;        /* the provider's terminal marker went by */
     bool ends_in_cr;      /* RELAY: the last event's line end may lack its LF */
     bool is_lf_owed;      /* RELAY: the last event was cut before its LF, which leads the next; ours stands already */
@@ -43,7 +43,7 @@ struct draft {
     uint64_t n_collected; /* of a whole answer, roughly what is kept of it */
     struct buf further;   /* header lines of the provider's that go down */
     size_t n_lent;        /* bytes of `held` that the inbound has until the flush */
-    struct encoder encoder;
+    struct encoder *encoder;    /* ENCODE, else NULL */
     struct encoder_begun begun; /* RELAY, with `shown`: what the client has; id and model are in `names` */
     struct arena names;
     struct collecting *collecting; /* COLLECT, else NULL */
@@ -71,8 +71,9 @@ void draft_free(struct draft *d)
 {
     if (d == NULL)
         return;
-    if (d->has_encoder)
-        encoder_fini(&d->encoder);
+    if (d->encoder != NULL)
+        encoder_fini(d->encoder);
+    mem_free(d->encoder);
     if (d->collecting != NULL) {
         collector_fini(&d->collecting->collector);
         sse_fini(&d->collecting->sse);
@@ -99,8 +100,8 @@ static void begin_encoding(struct draft *d)
 {
     struct encoder_options o = answer_options(d);
     d->mode = MODE_ENCODE;
-    d->has_encoder = true;
-    encoder_init(&d->encoder, d->call->dialect, &o);
+    d->encoder = mem_zalloc(sizeof *d->encoder);
+    encoder_init(d->encoder, d->call->dialect, &o);
 }
 
 static void begin_collecting(struct draft *d)
@@ -127,7 +128,7 @@ static void settle_mode(struct draft *d, bool raw_is_stream)
 
 static bool is_plain(const struct draft *d)
 {
-    return d->mode == MODE_RELAY && d->is_committed && d->o.shown == NULL;
+    return d->is_committed && d->is_stream && (d->mode == MODE_ENCODE || (d->mode == MODE_RELAY && d->o.shown == NULL));
 }
 
 /* Nothing but comment lines: a provider's keep-alive. */
@@ -258,7 +259,7 @@ void draft_leave(const struct draft *d)
 {
     struct encoder_begun begun = d->begun;
     if (d->mode == MODE_ENCODE)
-        encoder_begun(&d->encoder, &begun);
+        encoder_begun(d->encoder, &begun);
     shown_begun(d->o.shown, &begun);
 }
 
@@ -273,12 +274,15 @@ static size_t keep_raw(struct draft *d, const struct output *in)
     return raw.n;
 }
 
+/* What was lent before goes out first: `held` may move when it grows. */
 static size_t encode(struct draft *d, const struct output *in)
 {
+    if (d->n_lent > 0)
+        draft_flush(d);
     size_t before = d->held.n;
     for (size_t i = 0; i < in->n; i++)
         if (in->v[i].kind != EVENT_ERROR)
-            encoder_event(&d->encoder, &in->v[i], &d->held);
+            encoder_event(d->encoder, &in->v[i], &d->held);
     return d->held.n - before;
 }
 
@@ -306,17 +310,30 @@ static bool is_more(const struct draft *d, const struct output *in)
     return d->is_plain && in->n == 1 && in->v->is_more && d->waiting.n == 0 && !d->is_lf_owed;
 }
 
-static size_t relay_more(struct draft *d, const struct output *in)
+/* What the client gets of it, in pieces that outlast the flush; false: it is for put_any. */
+static bool make_more(struct draft *d, const struct output *in, struct bytes parts[INBOUND_SEND_MAX])
 {
-    struct inbound *inbound = d->call->inbound;
+    if (d->mode == MODE_ENCODE)
+        return encoder_more(d->encoder, in->v, parts);
     d->ends_in_cr = false;
     if (in->strip_end == in->strip_at) {
-        inbound_put(inbound, in->raw);
-        return in->raw.n;
+        parts[0] = in->raw;
+        parts[1] = parts[2] = (struct bytes){NULL, 0};
+        return true;
     }
-    inbound_put(inbound, bytes_slice(in->raw, 0, in->strip_at));
-    inbound_put(inbound, bytes_slice(in->raw, in->strip_end, in->raw.n));
-    return in->raw.n - (in->strip_end - in->strip_at);
+    parts[0] = bytes_slice(in->raw, 0, in->strip_at);
+    parts[1] = bytes_slice(in->raw, in->strip_end, in->raw.n);
+    parts[2] = (struct bytes){NULL, 0};
+    return true;
+}
+
+static uint32_t put_more(struct draft *d, const struct bytes parts[INBOUND_SEND_MAX])
+{
+    if (d->held.n > d->n_lent)
+        lend_held(d);
+    for (size_t i = 0; i < INBOUND_SEND_MAX; i++)
+        inbound_put(d->call->inbound, parts[i]);
+    return (uint32_t)(parts[0].n + parts[1].n + parts[2].n);
 }
 
 static __attribute__((noinline)) bool put_any(struct draft *d, const struct output *in, uint32_t *n_bytes)
@@ -353,22 +370,18 @@ static __attribute__((noinline)) bool put_any(struct draft *d, const struct outp
 
 bool draft_put(struct draft *d, const struct output *in, uint32_t *n_bytes)
 {
-    if (!is_more(d, in))
+    struct bytes parts[INBOUND_SEND_MAX];
+    if (!is_more(d, in) || !make_more(d, in, parts))
         return put_any(d, in, n_bytes);
-    *n_bytes = (uint32_t)relay_more(d, in);
+    *n_bytes = put_more(d, parts);
     return true;
 }
 
 bool draft_pass(struct draft *d, const struct output *in, bool *is_put)
 {
-    *is_put = is_more(d, in) && d->held.n == 0;
-    if (!*is_put)
-        return false;
-    d->ends_in_cr = false;
-    bool is_cut = in->strip_end != in->strip_at;
-    struct bytes head = is_cut ? bytes_slice(in->raw, 0, in->strip_at) : in->raw;
-    struct bytes tail = is_cut ? bytes_slice(in->raw, in->strip_end, in->raw.n) : (struct bytes){0};
-    return inbound_send(d->call->inbound, head, tail);
+    struct bytes parts[INBOUND_SEND_MAX];
+    *is_put = is_more(d, in) && d->held.n == 0 && make_more(d, in, parts);
+    return *is_put && inbound_send(d->call->inbound, parts, parts[2].n > 0 ? 3 : parts[1].n > 0 ? 2 : 1);
 }
 
 void draft_set_fields(struct draft *d, const struct fields *f)
@@ -423,8 +436,10 @@ void draft_flush(struct draft *d)
 
 static void end_stream(struct draft *d)
 {
+    if (d->n_lent > 0)
+        draft_flush(d);
     if (d->mode == MODE_ENCODE)
-        encoder_end(&d->encoder, &d->held);
+        encoder_end(d->encoder, &d->held);
     release_waiting(d);
     lend_held(d);
     if (d->mode == MODE_RELAY && d->ends_in_cr)
@@ -456,7 +471,7 @@ void draft_end(struct draft *d, const struct request_record *rec)
     if (d->mode == MODE_OPEN)
         begin_encoding(d);
     if (d->mode == MODE_ENCODE)
-        encoder_end(&d->encoder, &d->held);
+        encoder_end(d->encoder, &d->held);
     if (d->mode == MODE_COLLECT)
         end_collecting(d);
     struct reply_facts facts = facts_of(d, rec);

@@ -211,25 +211,32 @@ static bool is_free(const struct server_conn *c)
            !c->is_bodyless;
 }
 
-bool inbound_send(struct inbound *in, struct bytes a, struct bytes b)
+bool inbound_send(struct inbound *in, const struct bytes *parts, size_t n)
 {
     struct server_conn *c = conn_of(in);
     char size[BODY_CHUNK_HEAD_BYTES];
-    size_t n_head, took = 0;
-    if (!is_free(c) || a.n == 0) {
-        inbound_put(in, a);
-        inbound_put(in, b);
+    struct iovec v[INBOUND_SEND_MAX + 3] = {{0}};
+    size_t n_head, n_body = 0, took = 0;
+    if (!is_free(c) || parts[0].n == 0) {
+        for (size_t i = 0; i < n; i++)
+            inbound_put(in, parts[i]);
         return false;
     }
-    n_head = body_chunk_head(size, a.n + b.n);
-    struct iovec v[5] = {{0}, vector(bytes_from(size, n_head)), vector(a), vector(b), vector(BYTES("\r\n"))};
-    enum io r = stream_write(c->stream, v + 1, 4, &took);
-    if (r == IO_OK && took == n_head + a.n + b.n + 2)
+    RM_ASSERT(n <= INBOUND_SEND_MAX);
+    for (size_t i = 0; i < n; i++) {
+        v[i + 2] = vector(parts[i]);
+        n_body += parts[i].n;
+    }
+    n_head = body_chunk_head(size, n_body);
+    v[1] = vector(bytes_from(size, n_head));
+    v[n + 2] = vector(BYTES("\r\n"));
+    enum io r = stream_write(c->stream, v + 1, (int)n + 2, &took);
+    if (r == IO_OK && took == n_head + n_body + 2)
         return true;
-    int at = 1;
+    int at = 1, end = (int)n + 3;
     c->is_blocked = r == IO_AGAIN;
-    advance(v, &at, 5, took);
-    conn_push(c, v + at - 1, 5 - at + 1);
+    advance(v, &at, end, took);
+    conn_push(c, v + at - 1, end - at + 1);
     return false;
 }
 

@@ -76,8 +76,10 @@ void inbound_put(struct inbound *in, struct bytes part);
 /* Writes what was put (copies what the socket does not take). */
 void inbound_flush(struct inbound *in);
 /* The usual part of a stream in one step: put and flushed, if nothing waits before it and the socket takes it whole.
- * False: nothing of it is owed that was not put, but it is to be flushed. b may be empty. */
-bool inbound_send(struct inbound *in, struct bytes a, struct bytes b);
+ * False: nothing of it is owed that was not put, but it is to be flushed. At most INBOUND_SEND_MAX parts, of which all
+ * but the first may be empty. */
+enum { INBOUND_SEND_MAX = 3 };
+bool inbound_send(struct inbound *in, const struct bytes *parts, size_t n);
 /* The answer is whole: flushes and finishes. The inbound is the driver's again and gone at the end of the turn. */
 void inbound_end(struct inbound *in);
 /* Breaks the connection off without a well-formed end. For faults that leave no other way. */

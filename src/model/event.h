@@ -40,6 +40,7 @@ struct event {
     enum event_kind kind;
     bool is_token;             /* carries generated output: it stops the first-token timer (DESIGN 2, first token) */
     bool is_more;              /* the provider's bytes are those of its event before but for this text (and padding) */
+    bool is_plain;             /* text stands in a JSON string as it is: no escapes. False = not known */
     uint16_t choice;           /* index with n > 1; 0 else */
     uint16_t tool;             /* TOOL_* */
     enum finish_reason reason; /* FINISH */

@@ -11,20 +11,24 @@ enum { N_MUTATIONS = 40000, BYTES_CUT = 1500 };
 
 /* ---- two readers ---- */
 
+static const struct dialect *const both[] = {&kit_openai, &kit_anthropic};
+
 struct way {
     bool looks_ahead;
     bool strips_usage;
     const struct dialect *dialect;
-    size_t n_ahead; /* out: events that were read by their form */
-    size_t n_more;  /* out: of these, the collector's */
+    size_t n_ahead;  /* out: events that were read by their form */
+    size_t n_more;   /* out: of these, the collector's */
+    size_t n_pieces; /* out: events that went to a client in pieces */
     struct collector collector;
+    struct encoder clients[2]; /* that stream in both dialects */
     bool has_failed;
 };
 
-/* events: as lines. raw: what the client gets; where the last LF of an event belongs depends on the cut. whole: the
- * answer as a client gets it that waits. */
+/* events: as lines. told: what streaming clients of both dialects get, by encoders. raw: what the client gets; where
+ * the last LF of an event belongs depends on the cut. whole: the answer as a client gets it that waits. */
 struct heard {
-    struct buf events, raw, whole;
+    struct buf events, raw, whole, told[2];
 };
 
 static void put_raw(struct heard *out, struct bytes raw, size_t strip_at, size_t strip_end)
@@ -68,11 +72,29 @@ static void collect_more(struct way *w, struct bytes raw, const struct decoded *
     sse_fini(&s);
 }
 
+/* As the draft does it: what is the event before with other text goes in pieces. */
+static void tell(struct way *w, const struct decoded *d, struct heard *out)
+{
+    struct bytes parts[3];
+    for (size_t i = 0; i < d->n; i++) {
+        w->has_failed |= d->v[i].kind == EVENT_ERROR;
+        for (size_t k = 0; k < 2 && !w->has_failed; k++) {
+            bool is_more = w->looks_ahead && d->v[i].is_more && encoder_more(&w->clients[k], &d->v[i], parts);
+            for (size_t p = 0; is_more && p < 3; p++)
+                buf_put(&out->told[k], parts[p]);
+            if (!is_more)
+                encoder_event(&w->clients[k], &d->v[i], &out->told[k]);
+            w->n_pieces += is_more;
+        }
+    }
+}
+
 static void read_tree(struct way *w, struct decoder *d, const struct sse_event *ev, struct heard *out)
 {
     struct decoded got;
     decoder_event(d, ev, &got);
     collect(w, ev, &got);
+    tell(w, &got, out);
     size_t at = got.strip_end > got.strip_at && ev->is_verbatim ? (size_t)(ev->data.p - ev->raw.p) : 0;
     bool is_cut = got.strip_end > got.strip_at && ev->is_verbatim;
     put_events(out, &got);
@@ -92,6 +114,7 @@ static void read_fed(struct way *w, struct sse *s, struct decoder *d, struct hea
             assert_true(known.raw.p == ahead.p && known.raw.n == n);
             put_events(out, &got);
             collect_more(w, bytes_slice(ahead, 0, n), &got);
+            tell(w, &got, out);
             put_raw(out, bytes_slice(ahead, 0, n), got.strip_at, got.strip_end);
             sse_pass(s, n);
             w->n_ahead++;
@@ -128,7 +151,13 @@ static void read_all(struct way *w, struct bytes in, size_t cut, struct heard *o
     buf_clear(&out->raw);
     buf_clear(&out->whole);
     w->has_failed = false;
-    collector_init(&w->collector, w->dialect, &(struct encoder_options){.model = BYTES("m"), .created_wall_s = 1});
+    struct encoder_options o = {.model = BYTES("m"), .created_wall_s = 1};
+    collector_init(&w->collector, w->dialect, &o);
+    o.is_stream = o.wants_usage = true;
+    for (size_t k = 0; k < 2; k++) {
+        buf_clear(&out->told[k]);
+        encoder_init(&w->clients[k], both[k], &o);
+    }
     sse_init(&s, 8192);
     decoder_init(&d, w->dialect, BYTES("generic"), KIT_DEPTH, w->strips_usage);
     read_part(w, &s, &d, bytes_slice(in, 0, cut), out);
@@ -138,7 +167,12 @@ static void read_all(struct way *w, struct bytes in, size_t cut, struct heard *o
     if (sse_end(&s, &ev)) {
         decoder_event(&d, &ev, &got);
         collect(w, &ev, &got);
+        tell(w, &got, out);
         put_events(out, &got);
+    }
+    for (size_t k = 0; k < 2; k++) {
+        encoder_end(&w->clients[k], &out->told[k]);
+        encoder_fini(&w->clients[k]);
     }
     collector_end(&w->collector, &out->whole);
     collector_fini(&w->collector);
@@ -247,7 +281,7 @@ static void corpus_fini(struct corpus *c)
 struct law {
     const struct dialect *dialect;
     bool strips_usage;
-    size_t n_ahead, n_more;
+    size_t n_ahead, n_more, n_pieces;
     struct heard want, got;
 };
 
@@ -263,6 +297,8 @@ static void heard_fini(struct heard *h)
     buf_fini(&h->events);
     buf_fini(&h->raw);
     buf_fini(&h->whole);
+    buf_fini(&h->told[0]);
+    buf_fini(&h->told[1]);
 }
 
 static void holds(struct law *l, struct bytes in, size_t cut)
@@ -274,8 +310,11 @@ static void holds(struct law *l, struct bytes in, size_t cut)
     must_be_equal(in, cut, &l->want.events, &l->got.events);
     must_be_equal(in, cut, &l->want.raw, &l->got.raw);
     must_be_equal(in, cut, &l->want.whole, &l->got.whole);
+    must_be_equal(in, cut, &l->want.told[0], &l->got.told[0]);
+    must_be_equal(in, cut, &l->want.told[1], &l->got.told[1]);
     l->n_ahead += ahead.n_ahead;
     l->n_more += ahead.n_more;
+    l->n_pieces += ahead.n_pieces;
 }
 
 static void law_fini(struct law *l)
@@ -283,8 +322,6 @@ static void law_fini(struct law *l)
     heard_fini(&l->want);
     heard_fini(&l->got);
 }
-
-static const struct dialect *const both[] = {&kit_openai, &kit_anthropic};
 
 static void whole_streams(void **state)
 {
@@ -300,6 +337,7 @@ static void whole_streams(void **state)
         }
     }
     assert_true(l.n_ahead > 20); /* of the traps and golden cases alone */
+    assert_true(l.n_pieces > 20);
     law_fini(&l);
     corpus_fini(&c);
 }

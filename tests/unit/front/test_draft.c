@@ -300,6 +300,53 @@ static void test_translates_a_stream(void **state)
                         "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n<end>");
 }
 
+/* A translated stream in which most events are the one before with other text. */
+static void translate_words(struct front_world *w, bool is_known, struct buf *body)
+{
+    static const char *const words[] = {"one", " two", " \"three\"", " four", " five", " six", " seven"};
+    call_messages(w);
+    struct draft *d = draft_from(w, "openai");
+    put(d, FIRST, true, &start_event, 1);
+    put(d, TOKEN, true, &token_event, 1);
+    commit_now(w, d);
+    draft_flush(d);
+    for (size_t i = 0; i < RM_COUNTOF(words); i++) {
+        struct event e = {.kind = EVENT_TEXT, .is_token = true, .text = bytes_of(words[i])};
+        struct output in = {.raw = BYTES(TOKEN), .raw_is_stream = true, .is_lasting = true, .v = &e, .n = 1};
+        uint32_t made = 0;
+        bool is_put = false;
+        e.is_more = is_known;
+        e.is_plain = is_known && strchr(words[i], '"') == NULL;
+        bool is_out = i % 2 == 0 && draft_pass(d, &in, &is_put);
+        assert_true(is_known || !is_out);
+        if (!is_put)
+            assert_true(draft_put(d, &in, &made));
+        if (!is_out && i != 3) /* the fifth stands behind the fourth in one flush */
+            draft_flush(d);
+    }
+    put(d, DONE, true, &done_event, 1);
+    draft_flush(d);
+    finish(w, d);
+    buf_puts(body, front_world_body(w));
+}
+
+static void test_what_is_known_is_translated_the_same(void **state)
+{
+    struct front_world *w = *state;
+    struct buf known = {0}, unknown = {0};
+    translate_words(w, true, &known);
+    translate_words(w, false, &unknown);
+    /* what the provider did not tell is made from the request's id */
+    size_t from[] = {bytes_find(buf_bytes(&known), BYTES("content_block_start")),
+                     bytes_find(buf_bytes(&unknown), BYTES("content_block_start"))};
+    assert_true(from[0] != SIZE_MAX && from[0] == from[1]);
+    assert_true(bytes_eq(bytes_slice(buf_bytes(&known), from[0], known.n),
+                         bytes_slice(buf_bytes(&unknown), from[1], unknown.n)));
+    assert_true(bytes_find(buf_bytes(&known), BYTES("\"text\":\" \\\"three\\\"\"")) != SIZE_MAX);
+    buf_fini(&known);
+    buf_fini(&unknown);
+}
+
 static void test_keeps_a_whole_answer_as_it_is(void **state)
 {
     struct front_world *w = *state;
@@ -507,6 +554,7 @@ int main(void)
         WITH(test_owes_the_terminal_marker),
         WITH(test_gate_is_bounded),
         WITH(test_translates_a_stream),
+        WITH(test_what_is_known_is_translated_the_same),
         WITH(test_keeps_a_whole_answer_as_it_is),
         WITH(test_assembles_a_stream),
         WITH(test_what_is_assembled_is_bounded),
