@@ -9,7 +9,7 @@ enum { LINE_BYTES_MAX = 8192, SIZE_DIGITS_MAX = 16, WHOLE_DIGITS_MAX = 7 };
 
 void body_init(struct body_reader *b, enum framing framing, uint64_t content_length)
 {
-    *b = (struct body_reader){.framing = framing, .left = framing == FRAMING_LENGTH ? content_length : 0};
+    *b = (struct body_reader){.framing = (uint8_t)framing, .left = framing == FRAMING_LENGTH ? content_length : 0};
 }
 
 /* -1 = none. */
@@ -193,7 +193,7 @@ static enum body_result next_of_length(struct body_reader *b, struct bytes *in, 
 enum body_result body_next(struct body_reader *b, struct bytes *in, struct bytes *out)
 {
     *out = (struct bytes){0};
-    switch (b->framing) {
+    switch ((enum framing)b->framing) {
     case FRAMING_NONE:
         return BODY_END;
     case FRAMING_LENGTH:
@@ -212,7 +212,7 @@ enum body_result body_next(struct body_reader *b, struct bytes *in, struct bytes
 
 bool body_is_whole_at_close(const struct body_reader *b)
 {
-    switch (b->framing) {
+    switch ((enum framing)b->framing) {
     case FRAMING_NONE:
     case FRAMING_UNTIL_CLOSE:
         return true;

@@ -20,12 +20,10 @@ enum body_state {               /* of chunked coding */
                   BODY_BROKEN
 };
 struct body_reader {
-    enum framing framing;
-    uint64_t left; /* of the length, or of the running chunk */
-    uint8_t state;
-    uint32_t line_bytes; /* of chunk-size line or trailers, bounded */
+    uint64_t left;       /* of the length, or of the running chunk */
     uint64_t size;       /* chunk size being read */
-    uint8_t digits;
+    uint32_t line_bytes; /* of chunk-size line or trailers, bounded */
+    uint8_t framing, state, digits;
 };
 
 enum body_result {

@@ -5,8 +5,9 @@
  *     response:  idle -> head -> body -> whole
  *
  * Bytes are read into a borrowed buffer and go up as views. Only the head is copied, because it may come in parts and
- * must stay until the exchange is finished. A failed write does not end the exchange by itself: providers refuse a
- * large request with an answer and close; what can still be read is read first. */
+ * must stay until the exchange is finished, or longer: it lies in an arena that can be given away. A failed write does
+ * not end the exchange by itself: providers refuse a large request with an answer and close; what can still be read is
+ * read first. */
 #include "http/client.h"
 
 #include "base/mem.h"
@@ -17,7 +18,8 @@ enum {
     HEAD_FIELDS_MAX = 200,
     INTERIM_MAX = 8,
     IOV_MAX_USED = 64,
-    READS_PER_TURN = 8 /* then the others have theirs: a provider may send faster than we read */
+    ARRAYS_BYTES = 960, /* of a usual head: what its arena's one block holds */
+    READS_PER_TURN = 8  /* then the others have theirs: a provider may send faster than we read */
 };
 
 enum request_state { REQUEST_IDLE, REQUEST_WRITING, REQUEST_WRITTEN, REQUEST_TOLD, REQUEST_BROKEN };
@@ -43,27 +45,26 @@ struct client_conn {
     struct readbufs *reads;
     client_ready_fn *fn; /* of the exchange, or of the idle connection */
     void *arg;
-    struct task task;
+    union {
+        struct task task;
+        struct reap reap; /* once it is closed */
+    };
     struct timer next_turn; /* reading goes on then */
-    struct reap reap;
 
     struct sm request;
-    struct bytes head_out;
-    const struct bytes *body_out;
-    size_t n_body_out;
-    size_t piece, offset; /* where writing stands: piece 0 is the head */
-    uint64_t n_sent;      /* bytes of this exchange's request that the kernel took */
+    const struct client_request *out; /* NULL = none, or written */
+    size_t piece, offset;             /* where writing stands: piece 0 is the head */
+    uint64_t n_sent;                  /* bytes of this exchange's request that the kernel took */
 
     struct sm response;
-    struct buf head_bytes;
-    struct arena arena; /* the head's arrays */
-    struct head head;
+    struct buf *gathered; /* a head that comes in parts; NULL = none */
+    struct arena arena;   /* the head, its arrays and its text */
+    struct head *head;    /* NULL = none, or given away */
     struct body_reader reader;
-    char *read;      /* the borrowed buffer, or NULL */
-    struct bytes in; /* what of it is not used yet */
-    unsigned n_interim;
+    char *read;       /* the borrowed buffer, or NULL */
+    struct bytes in;  /* what of it is not used yet */
     uint64_t turn_us; /* when n_reads began: a turn's clock is its own */
-    unsigned n_reads;
+    uint8_t n_reads, n_interim;
     bool is_readable; /* reading may give something */
     bool is_paused;
     bool has_lent;            /* payload views were given since the last read */
@@ -71,14 +72,15 @@ struct client_conn {
     bool any_byte;            /* of a response */
     bool has_extra;           /* bytes came after the end of the response */
     bool has_eof;
-    enum io end; /* how reading ended; IO_OK = it has not */
+    bool may_stay; /* says the response's head */
+    enum io end;   /* how reading ended; IO_OK = it has not */
 };
 
 /* ---- writing ---- */
 
 static struct bytes piece_at(const struct client_conn *c, size_t i)
 {
-    return i == 0 ? c->head_out : c->body_out[i - 1];
+    return i == 0 ? c->out->head : c->out->body[i - 1];
 }
 
 /* Returns how many; *n_bytes: their sum. */
@@ -87,7 +89,7 @@ static int fill_vectors(const struct client_conn *c, struct iovec *v, size_t *n_
     int n = 0;
     size_t offset = c->offset;
     *n_bytes = 0;
-    for (size_t i = c->piece; i <= c->n_body_out && n < IOV_MAX_USED; i++, offset = 0) {
+    for (size_t i = c->piece; i <= c->out->n_body && n < IOV_MAX_USED; i++, offset = 0) {
         struct bytes b = piece_at(c, i);
         if (b.n <= offset)
             continue;
@@ -100,7 +102,7 @@ static int fill_vectors(const struct client_conn *c, struct iovec *v, size_t *n_
 static void advance(struct client_conn *c, size_t n)
 {
     c->n_sent += n;
-    while (c->piece <= c->n_body_out) {
+    while (c->piece <= c->out->n_body) {
         size_t left = piece_at(c, c->piece).n - c->offset;
         if (n < left) {
             c->offset += n;
@@ -129,7 +131,7 @@ static void write_more(struct client_conn *c)
         }
         if (n == n_bytes && n_v < IOV_MAX_USED) {
             c->n_sent += n;
-            c->piece = c->n_body_out + 1;
+            c->piece = c->out->n_body + 1;
             sm_move(&c->request, REQUEST_WRITTEN, "http", "-");
             return;
         }
@@ -261,44 +263,73 @@ static void end_whole(struct client_conn *c, struct client_event *ev)
     ev->kind = CLIENT_END;
 }
 
-/* A head is there, in `text`. False: it was an interim one, look for the next. */
-static bool take_head(struct client_conn *c, struct bytes text, struct client_event *ev)
+static void drop_head(struct client_conn *c)
 {
-    if (c->head.status < 200) {
-        buf_clear(&c->head_bytes);
-        if (c->head.status != 101 && ++c->n_interim <= INTERIM_MAX)
-            return false;
-        end_over(c, ev, CLIENT_BAD, c->head.status == 101 ? "an upgrade nobody asked for" : "too many interim answers");
-        return true;
-    }
-    if (c->head_bytes.n == 0) {
-        buf_put(&c->head_bytes, text);
-        head_move(&c->head, text, c->head_bytes.p);
-    }
-    c->head_bytes.n = text.n;
-    body_init(&c->reader, c->head.framing, c->head.content_length);
-    sm_move(&c->response, RESPONSE_BODY, "http", "-");
-    *ev = (struct client_event){.kind = CLIENT_HEAD, .head = &c->head};
+    c->head = NULL;
+    arena_fini(&c->arena);
+}
+
+static void drop_gathered(struct client_conn *c)
+{
+    if (c->gathered == NULL)
+        return;
+    buf_fini(c->gathered);
+    mem_free(c->gathered);
+    c->gathered = NULL;
+}
+
+static bool take_interim(struct client_conn *c, struct client_event *ev)
+{
+    bool is_upgrade = c->head->status == 101;
+    drop_head(c);
+    drop_gathered(c);
+    if (!is_upgrade && ++c->n_interim <= INTERIM_MAX)
+        return false;
+    end_over(c, ev, CLIENT_BAD, is_upgrade ? "an upgrade nobody asked for" : "too many interim answers");
     return true;
 }
 
-/* A head that came whole is read where it lies; one that came in parts is gathered in head_bytes first. */
+/* A head is there, in `text`. False: it was an interim one, look for the next. */
+static bool take_head(struct client_conn *c, struct bytes text, struct client_event *ev)
+{
+    struct head *h = c->head;
+    if (h->status < 200)
+        return take_interim(c, ev);
+    char *copy = arena_alloc_raw(&c->arena, text.n);
+    memcpy(copy, text.p, text.n);
+    head_move(h, text, copy);
+    drop_gathered(c);
+    c->may_stay = h->keep_alive;
+    body_init(&c->reader, h->framing, h->content_length);
+    sm_move(&c->response, RESPONSE_BODY, "http", "-");
+    *ev = (struct client_event){.kind = CLIENT_HEAD, .head = h};
+    return true;
+}
+
+/* A head that came whole is read where it lies; one that comes in parts is gathered first. */
 static enum head_result find_head(struct client_conn *c, struct bytes *text, const char **why)
 {
     static const struct head_limits limits = {HEAD_BYTES_MAX, HEAD_FIELDS_MAX};
-    size_t before = c->head_bytes.n, used = 0;
+    size_t before = c->gathered != NULL ? c->gathered->n : 0, used = 0;
     *text = c->in;
     if (before > 0) {
-        buf_put(&c->head_bytes, bytes_slice(c->in, 0, HEAD_BYTES_MAX - before));
-        *text = buf_bytes(&c->head_bytes);
+        buf_put(c->gathered, bytes_slice(c->in, 0, HEAD_BYTES_MAX - before));
+        *text = buf_bytes(c->gathered);
     }
-    enum head_result r = head_parse(*text, HEAD_RESPONSE, false, &limits, &c->arena, &c->head, &used, why);
-    if (r == HEAD_MORE && before == 0)
-        buf_put(&c->head_bytes, c->in);
+    arena_reserve(&c->arena, ARRAYS_BYTES);
+    c->head = ARENA_NEW(&c->arena, struct head);
+    enum head_result r = head_parse(*text, HEAD_RESPONSE, false, &limits, &c->arena, c->head, &used, why);
     if (r == HEAD_OK)
         text->n = used;
     if (r == HEAD_OK || r == HEAD_MORE)
         drop(&c->in, text->n - before);
+    if (r == HEAD_OK)
+        return r;
+    drop_head(c);
+    if (r == HEAD_MORE && before == 0) {
+        c->gathered = mem_zalloc(sizeof *c->gathered);
+        buf_put(c->gathered, *text);
+    }
     return r;
 }
 
@@ -386,15 +417,12 @@ void client_conn_share_reads(struct client_conn *c, struct readbufs *r)
     c->reads = r;
 }
 
-void client_conn_send(struct client_conn *c, struct bytes head, const struct bytes *body, size_t n_body,
-                      client_ready_fn *fn, void *arg)
+void client_conn_send(struct client_conn *c, const struct client_request *r, client_ready_fn *fn, void *arg)
 {
-    RM_ASSERT(is_idle(c) && c->request.state == REQUEST_IDLE && head.n > 0);
+    RM_ASSERT(is_idle(c) && c->request.state == REQUEST_IDLE && r->head.n > 0);
     c->fn = fn;
     c->arg = arg;
-    c->head_out = head;
-    c->body_out = body;
-    c->n_body_out = n_body;
+    c->out = r;
     c->piece = c->offset = 0;
     c->n_sent = 0;
     c->n_interim = 0;
@@ -405,11 +433,18 @@ void client_conn_send(struct client_conn *c, struct bytes head, const struct byt
     loop_post(c->loop, &c->task);
 }
 
+void client_conn_tell(struct client_conn *c, client_ready_fn *fn, void *arg)
+{
+    c->fn = fn;
+    c->arg = arg;
+}
+
 void client_conn_next(struct client_conn *c, struct client_event *ev)
 {
     *ev = (struct client_event){.kind = CLIENT_NOTHING};
     if (c->request.state == REQUEST_WRITTEN) {
         sm_move(&c->request, REQUEST_TOLD, "http", "-");
+        c->out = NULL;
         ev->kind = CLIENT_SENT;
         return;
     }
@@ -459,18 +494,18 @@ void client_conn_resume(struct client_conn *c)
         loop_post(c->loop, &c->task);
 }
 
-void client_conn_give_head(struct client_conn *c, struct buf *bytes, struct arena *arena)
+void client_conn_give_head(struct client_conn *c, struct arena *to)
 {
-    RM_ASSERT(c->response.state == RESPONSE_BODY && bytes->n == 0 && arena->last == NULL);
-    *bytes = buf_take(&c->head_bytes);
-    *arena = c->arena;
+    RM_ASSERT(c->response.state == RESPONSE_BODY && c->head != NULL && to->last == NULL);
+    *to = c->arena;
+    c->head = NULL;
     arena_init(&c->arena);
 }
 
 bool client_conn_is_reusable(const struct client_conn *c)
 {
     bool is_sent = c->request.state == REQUEST_WRITTEN || c->request.state == REQUEST_TOLD;
-    return is_sent && c->response.state == RESPONSE_WHOLE && c->head.keep_alive && !c->has_extra && !c->has_eof;
+    return is_sent && c->response.state == RESPONSE_WHOLE && c->may_stay && !c->has_extra && !c->has_eof;
 }
 
 void client_conn_idle(struct client_conn *c, client_ready_fn *stale_fn, void *arg)
@@ -482,11 +517,8 @@ void client_conn_idle(struct client_conn *c, client_ready_fn *stale_fn, void *ar
     }
     give_buffer(c);
     c->has_lent = false;
-    c->head_out = (struct bytes){0};
-    c->body_out = NULL;
-    c->n_body_out = 0;
-    buf_fini(&c->head_bytes);
-    arena_fini(&c->arena);
+    c->out = NULL;
+    drop_head(c);
     c->is_paused = false;
     c->fn = stale_fn;
     c->arg = arg;
@@ -512,8 +544,8 @@ bool client_conn_any_sent(const struct client_conn *c)
 static void release(struct reap *r)
 {
     struct client_conn *c = RM_CONTAINER(r, struct client_conn, reap);
-    buf_fini(&c->head_bytes);
-    arena_fini(&c->arena);
+    drop_gathered(c);
+    drop_head(c);
     mem_free(c);
     mem_count(MEM_CONN, -1);
 }
@@ -528,6 +560,6 @@ void client_conn_close(struct client_conn *c)
     stream_close(c->stream, is_running);
     give_buffer(c);
     c->fn = NULL;
-    c->reap.fn = release;
+    c->reap = (struct reap){.fn = release};
     loop_reap(c->loop, &c->reap);
 }

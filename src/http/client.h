@@ -30,19 +30,26 @@ struct client_event {
     bool any_response_byte;  /* BROKEN: at least one byte of a response had come */
 };
 
+struct client_request {
+    struct bytes head;
+    const struct bytes *body; /* n_body pieces */
+    size_t n_body;
+};
+
 /* Takes a connected stream. head limits: bytes 32768, fields 200. */
 struct client_conn *client_conn_new(struct loop *l, struct stream *s);
 /* Reads go into buffers of this pool, which must outlive the connection. Without: allocated for each burst. */
 void client_conn_share_reads(struct client_conn *c, struct readbufs *r);
-/* Starts an exchange: head and body pieces are borrowed until CLIENT_SENT (or close). */
-void client_conn_send(struct client_conn *c, struct bytes head, const struct bytes *body, size_t n_body,
-                      client_ready_fn *fn, void *arg);
+/* Starts an exchange: the request is borrowed until CLIENT_SENT (or close), and all that it points to. */
+void client_conn_send(struct client_conn *c, const struct client_request *r, client_ready_fn *fn, void *arg);
+/* Tells another one from here on. */
+void client_conn_tell(struct client_conn *c, client_ready_fn *fn, void *arg);
 void client_conn_next(struct client_conn *c, struct client_event *ev);
 /* The usual, in one step: CLIENT_BODY is next, and this is its payload. False: ask client_conn_next. */
 bool client_conn_payload(struct client_conn *c, struct bytes *out);
-/* After CLIENT_HEAD: what the head's fields and texts lie in moves to the caller, who lets it go when he likes. Both
- * must be empty. */
-void client_conn_give_head(struct client_conn *c, struct buf *bytes, struct arena *arena);
+/* After CLIENT_HEAD: the head, with what its fields and texts lie in, moves to the caller's arena, who lets it go when
+ * he likes. That must be empty. */
+void client_conn_give_head(struct client_conn *c, struct arena *to);
 /* All that was read was given. */
 bool client_conn_is_used_up(const struct client_conn *c);
 /* For an owner that is called by on_ready and has been given everything: true = there is nothing more before the next

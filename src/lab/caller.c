@@ -16,7 +16,8 @@ struct caller {
     struct buf head, body;
     struct bytes piece;
     uint64_t start_us;
-    const char *why; /* NULL while it goes well */
+    const char *why;               /* NULL while it goes well */
+    struct client_request request; /* of head and piece */
     bool is_done;
 };
 
@@ -108,7 +109,8 @@ static void on_dial(const struct dial_result *r, void *arg)
         return;
     }
     c->conn = client_conn_new(c->loop, r->stream);
-    client_conn_send(c->conn, buf_bytes(&c->head), &c->piece, c->piece.n > 0, on_conn, c);
+    c->request = (struct client_request){buf_bytes(&c->head), &c->piece, c->piece.n > 0};
+    client_conn_send(c->conn, &c->request, on_conn, c);
 }
 
 static void on_timeout(struct timer *t)

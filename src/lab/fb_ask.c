@@ -79,7 +79,8 @@ static void on_dial(const struct dial_result *r, void *arg)
         return;
     }
     a->conn = client_conn_new(a->loop, r->stream);
-    client_conn_send(a->conn, buf_bytes(&a->head), &a->body, a->body.n > 0, on_conn, a);
+    a->request = (struct client_request){buf_bytes(&a->head), &a->body, a->body.n > 0};
+    client_conn_send(a->conn, &a->request, on_conn, a);
 }
 
 static void write_head(struct fb_ask *a, const struct fb_target *to, const char *method, const char *path)

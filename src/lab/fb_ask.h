@@ -39,6 +39,7 @@ struct fb_ask {
     struct task ended;
     struct buf head;
     struct bytes body;
+    struct client_request request; /* of both */
     uint64_t start_us;
     char why[160];
     bool is_running, is_broken, is_timeout;

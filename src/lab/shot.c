@@ -184,7 +184,8 @@ static void send_on(struct shot *s, struct client_conn *c)
 {
     const struct load_target *to = target(s);
     s->conn = c;
-    client_conn_send(c, to->head, &to->body, to->body.n > 0, on_conn, s);
+    s->request = (struct client_request){to->head, &to->body, to->body.n > 0};
+    client_conn_send(c, &s->request, on_conn, s);
 }
 
 static void on_dial(const struct dial_result *r, void *arg)

@@ -21,6 +21,7 @@ struct shot {
     uint64_t hop_us;
     struct dial *dial;
     struct client_conn *conn;
+    struct client_request request;
     bool is_running, is_reused, is_stream;
     struct heard heard;
     struct timer timer;

@@ -43,37 +43,47 @@ static const struct sm_row exchange_rows[] = {
     [EXCHANGE_OVER] = {"over", 0, true},
 };
 
+/* What is needed until the request is out and the answer is shown: a stream may run for long, and be silent. */
+struct opening {
+    struct exchange_spec spec;
+    struct client_request request;
+    struct buf head_out;
+    struct dial *dial;
+    uint64_t dial_us; /* when connecting began */
+    int64_t connect_us;
+    struct arena head_arena; /* the answer's head, and what was derived from it */
+    struct fields fields;
+    const char *provider_request_id;
+};
+
 struct exchange {
+    exchange_ready_fn *ready;
+    void *arg;
     struct upstream *upstream;
     struct loop *loop;
-    struct exchange_spec spec;
+    const struct provider_conf *provider;
     const struct dialect *target;
-    struct sm sm;
-    struct dial *dial;
+    struct opening *opening; /* NULL once its heads were dropped */
     struct pooled *conn;
-    struct timer timer; /* connecting: its limit; refused, answering: patience for the end */
-    struct task task;   /* to say "ready" later in the turn */
-    struct timer next_turn;
-    struct reap reap;
-    struct buf head_out;
-    struct buf head_bytes;   /* of the answer's head: what its fields lie in */
-    struct arena head_arena; /* its fields, and what was derived from them */
-    struct fields fields;
-    struct arena arena; /* of the failure, if there is one */
-    const char *provider_request_id;
-    struct answer answer;
-    struct failure *failure; /* in `arena`, once there is one */
-    uint64_t dial_us;        /* when connecting began */
-    int64_t connect_us;
-    unsigned status;
+    struct sm sm;
     unsigned n_outputs; /* since the last turn that was given to the others */
+    bool has_lent;   /* raws that lie in the read buffer were told, and the owner was not told to be done with them */
+    bool is_flowing; /* the last thing told was an event known by its form, and nothing has happened since */
     bool has_answer;
     bool is_connect_untold, is_reused, is_replayed, is_sent, is_paused;
-    bool has_lent;     /* raws that lie in the read buffer were told, and the owner was not told to be done with them */
-    bool is_flowing;   /* the last thing told was an event known by its form, and nothing has happened since */
-    const char *bad;   /* how the framing went wrong; NULL = it did not */
     bool is_body_read; /* the HTTP message has ended */
     bool is_closed;
+    uint16_t status;
+    struct answer answer;
+    struct timer timer; /* connecting: its limit; refused, answering: patience for the end */
+    struct timer next_turn;
+    union {
+        struct task task; /* to say "ready" later in the turn */
+        struct reap reap; /* once it is closed */
+    };
+    struct arena arena;      /* of the failure, if there is one */
+    struct failure *failure; /* in `arena`, once there is one */
+    const char *bad;         /* how the framing went wrong; NULL = it did not */
 };
 
 static void move(struct exchange *x, enum exchange_state to)
@@ -120,9 +130,9 @@ static void seal_failure(struct exchange *x)
     struct failure *f = x->failure;
     timer_cancel(x->loop, &x->timer);
     if (f->status == 0)
-        f->status = (uint16_t)x->status;
+        f->status = x->status;
     f->is_reused = x->is_reused;
-    redact_failure(f, x->spec.provider->api_key);
+    redact_failure(f, x->provider->api_key);
     move(x, EXCHANGE_ILL);
 }
 
@@ -142,10 +152,14 @@ static void end_well(struct exchange *x)
 
 /* ---- connecting ---- */
 
-static void on_conn_ready(struct pooled *c, void *arg)
+static void tell(struct exchange *x)
 {
-    struct exchange *x = arg;
-    x->spec.ready(x, x->spec.arg);
+    x->ready(x, x->arg);
+}
+
+static void on_conn_ready(struct client_conn *c, void *arg)
+{
+    tell(arg);
 }
 
 static void send_request(struct exchange *x)
@@ -153,14 +167,14 @@ static void send_request(struct exchange *x)
     x->is_connect_untold = true;
     x->is_sent = false;
     move(x, EXCHANGE_WAITING);
-    pooled_send(x->conn, buf_bytes(&x->head_out), x->spec.body.v, x->spec.body.n, on_conn_ready, x);
+    client_conn_send(pooled_conn(x->conn), &x->opening->request, on_conn_ready, x);
     if (x->is_paused)
         client_conn_pause(pooled_conn(x->conn));
 }
 
 static uint64_t connect_end_us(const struct exchange *x)
 {
-    return x->dial_us + (uint64_t)x->spec.connect_timeout_ms * 1000;
+    return x->opening->dial_us + (uint64_t)x->opening->spec.connect_timeout_ms * 1000;
 }
 
 /* A shortage of our own is no fault of the provider's: what lies idle is let go, and after a moment it is tried again.
@@ -178,41 +192,41 @@ static bool waits_for_descriptors(struct exchange *x)
 static void on_dialed(const struct dial_result *r, void *arg)
 {
     struct exchange *x = arg;
-    x->dial = NULL;
+    x->opening->dial = NULL;
     if (r->failure == DIAL_NO_DESCRIPTORS && waits_for_descriptors(x))
         return;
     timer_cancel(x->loop, &x->timer);
     if (r->failure == DIAL_OK) {
-        x->connect_us = (int64_t)(loop_now_us(x->loop) - x->dial_us);
-        x->conn = pool_adopt(&x->upstream->pool, x->spec.provider, r->stream);
+        x->opening->connect_us = (int64_t)(loop_now_us(x->loop) - x->opening->dial_us);
+        x->conn = pool_adopt(&x->upstream->pool, x->provider, r->stream);
         send_request(x);
     } else {
         fail(x, OUTCOME_CONNECT_ERROR, r->message);
         x->failure->is_unsent = true;
     }
-    x->spec.ready(x, x->spec.arg);
+    tell(x);
 }
 
 static void dial_now(struct exchange *x)
 {
-    const struct provider_conf *p = x->spec.provider;
-    x->dial = dial_start(x->loop, x->upstream->resolver, p->tls, p->url.host, p->url.port, on_dialed, x);
+    const struct provider_conf *p = x->provider;
+    x->opening->dial = dial_start(x->loop, x->upstream->resolver, p->tls, p->url.host, p->url.port, on_dialed, x);
     timer_arm(x->loop, &x->timer, connect_end_us(x));
 }
 
 static void start_dial(struct exchange *x)
 {
     x->is_reused = false;
-    x->dial_us = loop_now_us(x->loop);
+    x->opening->dial_us = loop_now_us(x->loop);
     dial_now(x);
 }
 
 static void time_connect_out(struct exchange *x)
 {
     char why[96];
-    dial_cancel(x->dial);
-    x->dial = NULL;
-    snprintf(why, sizeof why, "no connection within %u ms", (unsigned)x->spec.connect_timeout_ms);
+    dial_cancel(x->opening->dial);
+    x->opening->dial = NULL;
+    snprintf(why, sizeof why, "no connection within %u ms", (unsigned)x->opening->spec.connect_timeout_ms);
     fail(x, OUTCOME_CONNECT_TIMEOUT, why);
     x->failure->is_unsent = true;
 }
@@ -222,8 +236,8 @@ static void time_connect_out(struct exchange *x)
 static void classify(struct exchange *x)
 {
     struct bytes vendor = x->answer.spec.vendor;
-    dialect_classify(x->target, vendor, x->status, &x->fields, answer_refusal(&x->answer), loop_wall_ms(x->loop),
-                     failure_of(x));
+    dialect_classify(x->target, vendor, x->status, &x->opening->fields, answer_refusal(&x->answer),
+                     loop_wall_ms(x->loop), failure_of(x));
     if (x->is_body_read)
         put_conn(x);
     else
@@ -236,7 +250,7 @@ static void settle(struct exchange *x, enum answer_result r);
 static void on_timer(struct timer *t)
 {
     struct exchange *x = RM_CONTAINER(t, struct exchange, timer);
-    if (is_in(x, EXCHANGE_CONNECTING) && x->dial == NULL) {
+    if (is_in(x, EXCHANGE_CONNECTING) && x->opening->dial == NULL) {
         dial_now(x);
         return;
     }
@@ -248,7 +262,7 @@ static void on_timer(struct timer *t)
         settle(x, answer_cut(&x->answer, "the stream did not end")); /* whole but for its marker */
     else
         return;
-    x->spec.ready(x, x->spec.arg);
+    tell(x);
 }
 
 /* Each step: true = look again, something moved; false = *ev is set, or there is nothing yet. */
@@ -292,23 +306,25 @@ static bool step_refused(struct exchange *x, struct exchange_event *ev)
 /* Kept longer than the connection: a non-streaming answer is committed only at its end. */
 static void keep_head(struct exchange *x, const struct head *h)
 {
-    client_conn_give_head(pooled_conn(x->conn), &x->head_bytes, &x->head_arena);
-    x->fields = h->fields;
-    struct bytes id = dialect_request_id(x->target, &x->fields);
-    x->provider_request_id = id.p == NULL ? NULL : arena_dup(&x->head_arena, id).p;
+    struct opening *o = x->opening;
+    client_conn_give_head(pooled_conn(x->conn), &o->head_arena);
+    o->fields = h->fields;
+    struct bytes id = dialect_request_id(x->target, &o->fields);
+    o->provider_request_id = id.p == NULL ? NULL : arena_dup(&o->head_arena, id).p;
 }
 
 static void open_answer(struct exchange *x, const struct head *h)
 {
-    const struct provider_conf *p = x->spec.provider;
+    const struct exchange_spec *asked = &x->opening->spec;
+    const struct provider_conf *p = x->provider;
     bool is_named = p->vendor != NULL && p->vendor[0] != '\0';
     struct answer_spec spec = {.target = x->target,
                                .vendor = is_named ? bytes_of(p->vendor) : vendor_from_host(bytes_of(p->url.host)),
-                               .max_depth = x->spec.max_depth,
-                               .max_event = x->spec.max_event,
-                               .max_body = x->spec.max_body,
-                               .strips_usage = x->spec.strips_usage,
-                               .skip_bad_events = x->spec.skip_bad_events,
+                               .max_depth = asked->max_depth,
+                               .max_event = asked->max_event,
+                               .max_body = asked->max_body,
+                               .strips_usage = asked->strips_usage,
+                               .skip_bad_events = asked->skip_bad_events,
                                .arena = &x->arena,
                                .reads = x->upstream->pool.reads};
     answer_init(&x->answer, &spec, h);
@@ -322,8 +338,8 @@ static void take_head(struct exchange *x, const struct head *h, struct exchange_
     open_answer(x, h);
     *ev = (struct exchange_event){.kind = EXCHANGE_HEAD,
                                   .status = h->status,
-                                  .fields = &x->fields,
-                                  .provider_request_id = x->provider_request_id};
+                                  .fields = &x->opening->fields,
+                                  .provider_request_id = x->opening->provider_request_id};
     if (h->status >= 400) {
         move(x, EXCHANGE_REFUSED);
         timer_arm(x->loop, &x->timer, loop_now_us(x->loop) + REFUSAL_US);
@@ -515,7 +531,7 @@ static bool step(struct exchange *x, struct exchange_event *ev)
 static void on_task(struct task *t)
 {
     struct exchange *x = RM_CONTAINER(t, struct exchange, task);
-    x->spec.ready(x, x->spec.arg);
+    tell(x);
 }
 
 static void on_next_turn(struct timer *t)
@@ -525,6 +541,16 @@ static void on_next_turn(struct timer *t)
     loop_post(x->loop, &x->task);
 }
 
+static struct opening *opening_new(const struct exchange_spec *spec, const struct dialect *target)
+{
+    struct opening *o = mem_zalloc(sizeof *o);
+    o->spec = *spec;
+    o->connect_us = -1;
+    request_put_head(&o->spec, target, &o->head_out);
+    o->request = (struct client_request){buf_bytes(&o->head_out), spec->body.v, spec->body.n};
+    return o;
+}
+
 struct exchange *exchange_open(struct upstream *u, const struct exchange_spec *spec)
 {
     RM_ASSERT(u != NULL && spec->provider != NULL && spec->ready != NULL);
@@ -532,16 +558,17 @@ struct exchange *exchange_open(struct upstream *u, const struct exchange_spec *s
     mem_count(MEM_EXCHANGE, 1);
     x->upstream = u;
     x->loop = u->loop;
-    x->spec = *spec;
+    x->ready = spec->ready;
+    x->arg = spec->arg;
+    x->provider = spec->provider;
     x->target = dialect_by_name(bytes_of(spec->provider->dialect));
     RM_ASSERT(x->target != NULL);
-    x->connect_us = -1;
+    x->opening = opening_new(spec, x->target);
     x->timer.fn = on_timer;
     x->task.fn = on_task;
     x->next_turn.fn = on_next_turn;
     list_init(&x->task.node);
     sm_init(&x->sm, exchange_rows, EXCHANGE_CONNECTING);
-    request_put_head(&x->spec, x->target, &x->head_out);
     x->conn = spec->is_fresh ? NULL : pool_take(&u->pool, spec->provider);
     x->is_reused = x->conn != NULL;
     if (x->conn != NULL)
@@ -557,7 +584,7 @@ static __attribute__((noinline)) void next_any(struct exchange *x, struct exchan
     if (x->is_connect_untold) {
         x->is_connect_untold = false;
         ev->kind = EXCHANGE_CONNECTED;
-        ev->connect_us = x->connect_us;
+        ev->connect_us = x->opening->connect_us;
         return;
     }
     if (x->n_outputs >= OUTPUTS_PER_TURN) {
@@ -615,11 +642,13 @@ bool exchange_is_unacked(const struct exchange *x)
 
 void exchange_drop_heads(struct exchange *x)
 {
-    buf_fini(&x->head_out);
-    buf_fini(&x->head_bytes);
-    arena_fini(&x->head_arena);
-    x->fields = (struct fields){0};
-    x->provider_request_id = NULL;
+    struct opening *o = x->opening;
+    if (o == NULL)
+        return;
+    buf_fini(&o->head_out);
+    arena_fini(&o->head_arena);
+    mem_free(o);
+    x->opening = NULL;
 }
 
 static void release(struct reap *r)
@@ -638,13 +667,12 @@ void exchange_close(struct exchange *x)
     task_cancel(&x->task);
     timer_cancel(x->loop, &x->timer);
     timer_cancel(x->loop, &x->next_turn);
-    if (x->dial != NULL)
-        dial_cancel(x->dial);
-    x->dial = NULL;
+    if (x->opening != NULL)
+        dial_cancel(x->opening->dial);
     close_conn(x);
     if (x->has_answer)
         answer_fini(&x->answer);
     x->has_answer = false;
-    x->reap.fn = release;
+    x->reap = (struct reap){.fn = release};
     loop_reap(x->loop, &x->reap);
 }

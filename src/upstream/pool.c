@@ -37,11 +37,11 @@ struct pooled {
     struct endpoint *endpoint;
     struct client_conn *conn;
     struct list node;
-    struct timer timer; /* idle or draining */
-    struct reap reap;
-    size_t n_drained;
-    pooled_ready_fn *fn;
-    void *arg;
+    union {
+        struct timer timer; /* idle or draining */
+        struct reap reap;   /* once it is closed */
+    };
+    uint32_t n_drained;
     bool is_idle;
 };
 
@@ -144,17 +144,9 @@ void pooled_close(struct pooled *c)
     leave_lists(c);
     client_conn_close(c->conn);
     c->conn = NULL;
-    c->fn = NULL;
     c->endpoint->n_refs--;
-    c->reap.fn = release;
+    c->reap = (struct reap){.fn = release};
     loop_reap(l, &c->reap);
-}
-
-static void on_ready(struct client_conn *conn, void *arg)
-{
-    struct pooled *c = arg;
-    if (c->fn != NULL)
-        c->fn(c, c->arg);
 }
 
 static void on_stale(struct client_conn *conn, void *arg)
@@ -193,14 +185,6 @@ struct pooled *pool_take(struct pool *p, const struct provider_conf *provider)
     return NULL;
 }
 
-void pooled_send(struct pooled *c, struct bytes head, const struct bytes *body, size_t n_body, pooled_ready_fn *fn,
-                 void *arg)
-{
-    c->fn = fn;
-    c->arg = arg;
-    client_conn_send(c->conn, head, body, n_body, on_ready, c);
-}
-
 static void make_idle(struct pooled *c)
 {
     struct endpoint *e = c->endpoint;
@@ -235,9 +219,9 @@ static bool drain_ends(struct pooled *c)
     return true;
 }
 
-static void on_drain_ready(struct pooled *c, void *arg)
+static void on_drain_ready(struct client_conn *conn, void *arg)
 {
-    drain_ends(c);
+    drain_ends(arg);
 }
 
 void pooled_put(struct pooled *c)
@@ -248,8 +232,7 @@ void pooled_put(struct pooled *c)
         return;
     }
     client_conn_resume(c->conn);
-    c->fn = on_drain_ready;
-    c->arg = NULL;
+    client_conn_tell(c->conn, on_drain_ready, c);
     c->n_drained = 0;
     if (drain_ends(c))
         return;

@@ -9,7 +9,6 @@
 
 struct endpoint; /* where connections of one provider go: provider, scheme, host, port, CA file */
 struct pooled;   /* one connection and the endpoint it belongs to */
-typedef void pooled_ready_fn(struct pooled *c, void *arg);
 
 struct pool {
     struct loop *loop;
@@ -28,9 +27,7 @@ void pool_fini(struct pool *p);
 struct pooled *pool_take(struct pool *p, const struct provider_conf *provider);
 /* Makes a fresh stream (owned from here on) a connection of the caller's. */
 struct pooled *pool_adopt(struct pool *p, const struct provider_conf *provider, struct stream *s);
-/* Starts an exchange: fn hears of the connection until it is put back or closed. See client_conn_send. */
-void pooled_send(struct pooled *c, struct bytes head, const struct bytes *body, size_t n_body, pooled_ready_fn *fn,
-                 void *arg);
+/* For exchanges, until it is put back or closed. */
 struct client_conn *pooled_conn(struct pooled *c);
 /* The caller is done with its answer: idle if the HTTP message has ended too; else its end gets a short grace and is
  * read away; else closed. The request must have been sent whole. */

@@ -13,6 +13,8 @@ struct reader {
     bool is_over;
 };
 
+static const struct client_request request = {.head = BYTES("GET / HTTP/1.1\r\n\r\n")};
+
 static void on_ready(struct client_conn *c, void *arg)
 {
     struct reader *r = arg;
@@ -46,7 +48,7 @@ static void a_flood_is_read_turn_by_turn(void **state)
     unsigned n_turns = 0;
     stream_pipe(loop, 2 * FLOOD_BYTES, &ours, &theirs);
     struct client_conn *c = client_conn_new(loop, ours);
-    client_conn_send(c, BYTES("GET / HTTP/1.1\r\n\r\n"), NULL, 0, on_ready, &r);
+    client_conn_send(c, &request, on_ready, &r);
     pour(theirs);
     stream_close(theirs, false);
     for (; !r.is_over && n_turns < TURNS_MAX; n_turns++) {
@@ -73,7 +75,7 @@ static void a_flood_can_be_left(void **state)
     struct reader r = {0};
     stream_pipe(loop, 2 * FLOOD_BYTES, &ours, &theirs);
     struct client_conn *c = client_conn_new(loop, ours);
-    client_conn_send(c, BYTES("GET / HTTP/1.1\r\n\r\n"), NULL, 0, on_ready, &r);
+    client_conn_send(c, &request, on_ready, &r);
     pour(theirs);
     for (unsigned n = 0; r.n_total == 0 && n < TURNS_MAX; n++)
         loop_turn(loop, 0);
