@@ -1,15 +1,14 @@
-/* The scan in blocks. Outside strings it goes by grammar, as the scan byte by byte does. Inside one it has, for the
- * block of 64 bytes that it stands in (at a multiple of 64 from the start of the text), two words of bits: where the
- * next quote or control character is, and which bytes a backslash escapes. They are found once for a block, when the
- * first string reaches into it, and serve every string in it:
+/* The scan in blocks. Outside strings it goes by grammar, as the scan byte by byte does. A string is looked at in
+ * vectors: most are names, short and plain, and end within the first of them. A longer one is gone through 64 bytes at
+ * a time from its own beginning, with words of bits: where quotes and control characters are, and which bytes a
+ * backslash escapes.
  *
- *     text     {"role":"user","content":"a\"b\nc ... d"}
- *     stops     1    1 1    1 1       1 1            1
- *     escaped                             1 1
+ *     text     "a\"b\nc ... d"}
+ *     stops       1           1
+ *     escaped     1  1
  *
- * What a block holds beyond ASCII and behind backslashes is judged as it is found, whatever string it is in: none of it
- * may stand outside one. Blocks of plain text inside a string only take the question whether anything stands in them
- * at all.
+ * What stands beyond ASCII and behind backslashes is judged on the way. Plain text inside a string only takes the
+ * question whether anything stands in it at all.
  *
  * It never says what is wrong: at anything that is not plainly right it gives up, and the scan byte by byte starts from
  * the beginning, tells a fault and its place, or accepts what was only odd (a member's name with escapes). So whatever
@@ -17,11 +16,14 @@
  *
  * The text ends with its last closing brace (blanks after it aside), else it is given up at once. So outside strings no
  * step needs to look for the end: the brace stops every one of them, and only after a closing bracket can it be
- * reached.
+ * reached. Inside one, the last bytes of the text are looked at in the last 64 of it, and what lies before is shifted
+ * away; a text with less than that is copied to where there is room behind it.
  *
  * This file is compiled twice on x86-64, see json_block_wide.c. */
 #include "codec/json_block.h"
 #include "codec/json_scan_impl.h"
+
+#define STEP static inline __attribute__((always_inline))
 
 /* By value of a byte. */
 enum { IS_NUMBER = 1, IS_ESCAPE = 2 };
@@ -31,117 +33,118 @@ static const unsigned char kinds[256] = {
     ['E'] = IS_NUMBER,         ['"'] = IS_ESCAPE, ['\\'] = IS_ESCAPE, ['/'] = IS_ESCAPE, ['b'] = IS_ESCAPE,
     ['f'] = IS_ESCAPE,         ['n'] = IS_ESCAPE, ['r'] = IS_ESCAPE,  ['t'] = IS_ESCAPE};
 
-/* A hexadecimal digit's value, marked. */
-enum { IS_DIGIT = 16 };
+/* A hexadecimal digit's value; -1: it is none. */
+static const signed char digits[256] = {[0 ... '0' - 1] = -1,
+                                        ['0'] = 0,
+                                        ['1'] = 1,
+                                        ['2'] = 2,
+                                        ['3'] = 3,
+                                        ['4'] = 4,
+                                        ['5'] = 5,
+                                        ['6'] = 6,
+                                        ['7'] = 7,
+                                        ['8'] = 8,
+                                        ['9'] = 9,
+                                        ['9' + 1 ... 'A' - 1] = -1,
+                                        ['A'] = 10,
+                                        ['B'] = 11,
+                                        ['C'] = 12,
+                                        ['D'] = 13,
+                                        ['E'] = 14,
+                                        ['F'] = 15,
+                                        ['F' + 1 ... 'a' - 1] = -1,
+                                        ['a'] = 10,
+                                        ['b'] = 11,
+                                        ['c'] = 12,
+                                        ['d'] = 13,
+                                        ['e'] = 14,
+                                        ['f'] = 15,
+                                        ['f' + 1 ... 255] = -1};
 
-static const unsigned char digits[256] = {
-    ['0'] = 16, ['1'] = 17, ['2'] = 18, ['3'] = 19, ['4'] = 20, ['5'] = 21, ['6'] = 22, ['7'] = 23,
-    ['8'] = 24, ['9'] = 25, ['a'] = 26, ['b'] = 27, ['c'] = 28, ['d'] = 29, ['e'] = 30, ['f'] = 31,
-    ['A'] = 26, ['B'] = 27, ['C'] = 28, ['D'] = 29, ['E'] = 30, ['F'] = 31};
+/* A text shorter than this is copied. */
+enum { JSON_TINY = 2 * JSON_BLOCK };
 
-struct cursor {
+/* What is scanned. */
+struct text {
     const struct json_wide *wide;     /* json_wide_constants, or NULL */
     const unsigned char *start, *end; /* end: after the last brace */
-    const unsigned char *block;       /* the bits are those of the 64 bytes there */
-    uint64_t stops, escaped;
-    uint64_t units; /* escaped bytes that are a u; those of what takes two bytes or three, or three */
-    uint64_t units_2, units_3;
-    uint64_t carry; /* 1: the byte after the block is escaped */
-    uint64_t over;  /* characters that began in the block before reach so far into the one at hand; wide: 1 = the block
-                       ended with one that was not ASCII */
-    bool is_plain;  /* nothing stands in the block: the next one may be so too */
-    bool is_bad;    /* somewhere in the blocks so far stands what may not */
-    uint32_t less;  /* by escapes in the string: how much shorter is what it stands for */
-    struct json_note *notes;
-    uint32_t n_notes, max_notes;
-    unsigned noted; /* levels that are: 0 = none, no more */
-    bool is_strict;
-    uint32_t open[JSON_LEVELS_MAX + 1]; /* the notes of the open levels */
-    bool in_object;                     /* the innermost level is one */
-    unsigned depth, max_depth;
-    uint64_t is_object[JSON_DEPTH_CAP / 64]; /* a bit per level, set as it opens */
+    const unsigned char *final;       /* up to there a block can be read */
+    const unsigned char *last, *near; /* the same with four bytes more; JSON_SHORT bytes and one */
+    bool has_pairs;                   /* some string holds half of a surrogate pair */
 };
 
-/* The steps below take the place where they begin and return the one after what they stepped over; NULL: gives up. */
+/* What of a string reaches from a block into the next. */
+struct reach {
+    uint64_t carry; /* 1: its first byte is escaped */
+    uint64_t over;  /* bytes of a character; wide: 1 = the block ended with one that was not ASCII */
+    uint64_t less;  /* by escapes so far: how much shorter is what the string stands for */
+    bool has_pairs; /* half of a surrogate pair was among them */
+};
+
+/* A string's end. */
+struct ending {
+    const unsigned char *p; /* after the closing quote; NULL: gives up */
+    uint64_t less;
+};
 
 /* ---- escapes ---- */
 
-/* The u at q, whose bit is that one: what it stands for takes two bytes, or three, where the masks say so. */
-static inline bool judge_unit(struct cursor *c, const unsigned char *q, uint64_t bit)
+/* The u at q and the four bytes behind it: how much its escape saves beside the byte that every one does; 0 = they are
+ * none. */
+STEP uint64_t unit_saves(const unsigned char *q, struct reach *r)
 {
-    if (c->end - q < 5)
-        return false;
-    unsigned a = digits[q[1]], b = digits[q[2]], d = digits[q[3]], e = digits[q[4]];
-    bool is_half = (a & 15) == 13 && (b & 15) >= 8; /* of a pair: two bytes and two */
-    bool is_ascii = a == IS_DIGIT && b == IS_DIGIT && (d & 15) < 8;
-    c->units |= bit;
-    c->units_2 |= is_ascii ? 0 : bit;
-    c->units_3 |= (a == IS_DIGIT && (b & 15) < 8) || is_half ? 0 : bit;
-    c->is_strict &= !is_half; /* pairs are left to the tree */
-    return (a & b & d & e & IS_DIGIT) != 0;
+    int low = digits[q[3]] * 16 | digits[q[4]]; /* below 0: one is no digit */
+    if (memcmp(q + 1, "00", 2) == 0)
+        return low < 0 ? 0 : low < 0x80 ? 4 : 3;
+    int v = digits[q[1]] * 4096 | digits[q[2]] * 256 | low;
+    if (v < 0x800)
+        return v < 0 ? 0 : 3;
+    bool is_half = (v & 0xf800) == 0xd800; /* of a pair: two bytes and two */
+    r->has_pairs |= is_half;
+    return is_half ? 3 : 2;
 }
 
-/* The second bytes of escapes are where the bits are. */
-static __attribute__((noinline)) void judge_each(struct cursor *c, uint64_t bits)
+/* The second bytes of escapes are where the bits are, from p on. What stands behind a backslash most often has been
+ * taken out of `odd` where vectors do that. */
+STEP bool judge_escapes(const unsigned char *p, const unsigned char *end, uint64_t escaped, uint64_t odd,
+                        struct reach *r)
 {
-    c->units_2 = c->units_3 = 0;
-    for (; bits != 0; bits &= bits - 1) {
-        const unsigned char *q = c->block + __builtin_ctzll(bits);
-        if (kinds[*q] & IS_ESCAPE)
-            continue;
-        if (*q != 'u' || !judge_unit(c, q, bits & (0 - bits))) {
-            c->is_bad = true;
-            return;
+    r->less += (unsigned)__builtin_popcountll(escaped);
+    for (; odd != 0; odd &= odd - 1) {
+        const unsigned char *q = p + __builtin_ctzll(odd);
+        if (*q == 'u') {
+            uint64_t saves = end == NULL || end - q >= 5 ? unit_saves(q, r) : 0;
+            if (saves == 0)
+                return false;
+            r->less += saves;
+        } else if (!(kinds[*q] & IS_ESCAPE)) {
+            return false;
         }
     }
-}
-
-static inline void judge_escapes(struct cursor *c, uint64_t bits, bool is_full)
-{
-    c->units = 0;
-#if defined(RM_BLOCK_WIDE)
-    if (is_full)
-        bits &= ~json_escapes_wide(c->wide, c->block);
-#endif
-    if (bits != 0)
-        judge_each(c, bits);
-}
-
-static inline uint32_t n_bits(uint64_t bits)
-{
-    return (uint32_t)__builtin_popcountll(bits);
-}
-
-/* What the escapes save of which the second bytes are where the bits are. */
-static inline void count_escapes(struct cursor *c, uint64_t bits)
-{
-    c->less += n_bits(bits);
-    if ((bits & c->units) != 0)
-        c->less += 4 * n_bits(bits & c->units) - n_bits(bits & c->units_2) - n_bits(bits & c->units_3);
+    return true;
 }
 
 /* ---- characters beyond ASCII ---- */
 
 #if defined(RM_BLOCK_WIDE)
-/* The first block and the last: three bytes before and 64 of it do not lie in the text. */
-static __attribute__((noinline)) void judge_edge(struct cursor *c)
+/* A block at the start of the text: the three bytes before it do not lie in it, and no character reaches over them. */
+static __attribute__((noinline, pure)) bool is_utf8_at_start(const struct text *t, const unsigned char *block)
 {
-    unsigned char around[32 + JSON_BLOCK] = {0};
-    const unsigned char *p = c->block;
-    size_t n = c->end - p < JSON_BLOCK ? (size_t)(c->end - p) : JSON_BLOCK, before = p == c->start ? 0 : 3;
-    memcpy(around + 32 - before, p - before, before + n);
-    c->is_bad |= !json_is_utf8_wide(c->wide, around + 32);
+    unsigned char behind[3 + JSON_BLOCK] = {0};
+    memcpy(behind + 3, block, JSON_BLOCK);
+    return json_is_utf8_wide(t->wide, behind + 3);
 }
 
-static inline void judge_high(struct cursor *c, uint64_t high, bool is_full)
+/* The bits are those of the block, from p on; false: some of what ends there is not UTF-8. What stands before p in it
+ * has been judged, or will be refused for standing outside a string. */
+static inline bool judge_high(const struct text *t, const unsigned char *block, const unsigned char *p, uint64_t high,
+                              struct reach *r)
 {
-    if ((high | c->over) == 0)
-        return;
-    c->over = high >> 63;
-    if (is_full && c->block != c->start)
-        c->is_bad |= !json_is_utf8_wide(c->wide, c->block);
-    else
-        judge_edge(c);
+    (void)p;
+    if ((high | r->over) == 0)
+        return true;
+    r->over = high >> 63;
+    return block - t->start >= 3 ? json_is_utf8_wide(t->wide, block) : is_utf8_at_start(t, block);
 }
 #else
 /* The characters of two to four bytes that follow each other from q on; returns where one of one byte stands. Four
@@ -167,134 +170,188 @@ static inline const unsigned char *characters(const unsigned char *q, const unsi
     return *q < 0x80 ? q : NULL; /* q is not the end: no character ends with the object's brace */
 }
 
-/* The characters whose bytes are where the bits are; the last one may reach over the block. */
-static inline void judge_high(struct cursor *c, uint64_t high, bool is_full)
+/* The characters whose bytes are where the bits are, from p on; the last one may reach over the block. */
+static inline bool judge_high(const struct text *t, const unsigned char *block, const unsigned char *p, uint64_t high,
+                              struct reach *r)
 {
-    (void)is_full;
-    const unsigned char *next = c->block + JSON_BLOCK;
-    uint64_t over = c->over;
-    c->over = 0;
+    (void)block;
+    uint64_t over = r->over;
+    r->over = 0;
     for (high &= UINT64_MAX << over; high != 0;) {
-        const unsigned char *q = characters(c->block + __builtin_ctzll(high), c->end);
+        const unsigned char *q = characters(p + __builtin_ctzll(high), t->end);
         if (q == NULL)
-            c->is_bad = true;
-        if (q == NULL || q >= next) {
-            c->over = q != NULL ? (uint64_t)(q - next) : 0;
-            return;
+            return false;
+        if (q - p >= JSON_BLOCK) {
+            r->over = (uint64_t)(q - p) - JSON_BLOCK;
+            return true;
         }
-        high &= UINT64_MAX << (q - c->block);
+        high &= UINT64_MAX << (q - p);
     }
+    return true;
 }
 #endif
 
-/* ---- blocks ---- */
+/* ---- strings ---- */
 
-/* Fewer than 64 bytes are left. */
-static __attribute__((noinline)) struct json_bits last_bits(const struct cursor *c, const unsigned char *block)
-{
-    unsigned char last[JSON_BLOCK] = {0}; /* zeros stop: beyond the end nothing is plain */
-    memcpy(last, block, (size_t)(c->end - block));
-    return json_bits_of(c->wide, last);
-}
+/* What a look at a block says. */
+enum look { PLAIN, GOES_ON, ENDS, BAD };
 
-/* The block before may not be the one that was loaded last: what lies between was plain or not inside a string, and
- * then nothing was carried. */
-static inline __attribute__((always_inline)) void load(struct cursor *c, const unsigned char *block)
+/* At the block that begins `shift` bytes before p; *end: where the string does. is_final: fewer than four bytes may be
+ * behind the block. */
+STEP enum look look(const struct text *t, const unsigned char *p, unsigned shift, bool is_final, struct reach *r,
+                    const unsigned char **end)
 {
-    bool is_full = c->end - block >= JSON_BLOCK;
-    struct json_bits bits = is_full ? json_bits_of(c->wide, block) : last_bits(c, block);
-    uint64_t escaped = 0;
-    c->block = block;
-    c->is_plain = bits.stops == 0;
-    if ((bits.slashes | c->carry) != 0) {
-        c->is_plain = false;
-        escaped = json_escaped(bits.slashes, &c->carry);
-        judge_escapes(c, escaped, is_full);
+    const struct json_wide *wide = t->wide;
+    const unsigned char *block = p - shift;
+    struct json_bits bits = json_bits_of(wide, block);
+    uint64_t slashes = bits.slashes >> shift, stops = bits.stops >> shift, escaped = 0, ends = 0;
+    if ((slashes | r->carry) != 0) {
+        escaped = json_escaped(slashes, &r->carry);
+        stops &= ~escaped;
     }
-    judge_high(c, bits.high, is_full);
-    c->escaped = escaped;
-    c->stops = bits.stops & ~(bits.high | escaped);
+    if ((stops | r->over) != 0) {
+        uint64_t high = json_high_of(block) >> shift;
+        ends = stops & ~high;
+        uint64_t inside = ends ^ (ends - 1);
+        escaped &= inside;
+        if (!judge_high(t, block, p, high & inside, r))
+            return BAD;
+    } else if ((escaped | r->carry) == 0) {
+        return PLAIN;
+    }
+    if (escaped != 0 &&
+        !judge_escapes(p, is_final ? t->end : NULL, escaped, escaped & ~(json_escapes_of(wide, block) >> shift), r))
+        return BAD;
+    if (ends == 0)
+        return GOES_ON;
+    *end = p + __builtin_ctzll(ends);
+    return *end < t->end && **end == '"' ? ENDS : BAD;
 }
 
-/* From where the next block of 64 begins, over those that are plain, if the one before was so. */
-static inline const unsigned char *next_block(const struct cursor *c)
+/* From p on, inside a string. */
+static __attribute__((noinline)) struct ending string_rest(struct text *t, const unsigned char *p)
 {
-    const unsigned char *block = c->block + JSON_BLOCK;
-    while (c->is_plain && c->end - block >= JSON_PLAIN && json_block_is_plain(c->wide, block))
-        block += JSON_PLAIN;
-    return block;
+    struct reach r = {0, 0, 0, false};
+    const unsigned char *end = p;
+    enum look before = GOES_ON, now = GOES_ON;
+    for (; p <= t->last; p += JSON_BLOCK, before = now) {
+        now = look(t, p, 0, false, &r, &end);
+        if (now == PLAIN && before == PLAIN)
+            while (t->last - p >= JSON_PLAIN && json_block_is_plain(t->wide, p + JSON_BLOCK))
+                p += JSON_PLAIN;
+        else if (now >= ENDS)
+            break;
+    }
+    for (; now < ENDS && p < t->end; p += JSON_BLOCK)
+        now = look(t, p, p < t->final ? 0 : (unsigned)(p - t->final), true, &r, &end);
+    t->has_pairs |= r.has_pairs;
+    return (struct ending){now == ENDS ? end + 1 : NULL, r.less};
 }
+
+/* ---- where the scan stands ---- */
+
+struct spot {
+    struct text *text;
+    const unsigned char *p; /* what follows from here on */
+    uint64_t less;          /* of the string before it, see struct json_note */
+    struct json_note *notes;
+    uint32_t n_notes, max_notes;
+    uint32_t step;  /* 1: the level is noted; 0: its notes are written where the next one will be */
+    unsigned noted; /* levels that are */
+    unsigned depth, max_depth;
+    bool in_object; /* the innermost level is one */
+    bool is_strict;
+    struct levels *levels;
+};
+
+struct levels {
+    struct json_note none;              /* where there are no notes */
+    uint32_t note[JSON_LEVELS_MAX + 1]; /* of the open levels that are noted */
+    unsigned char is_object[JSON_DEPTH_CAP];
+};
+
+/* The steps below move on over what they take; false: the scan gives up. All of them become one function, in which most
+ * of the above lies in registers. */
 
 /* ---- notes ---- */
 
-/* A value, or a name, of the levels that are noted; without room for it there are none. */
-static inline void note(struct cursor *c, const unsigned char *from, const unsigned char *to, uint32_t less)
+/* Without room for all there are none. */
+STEP void take_no_notes(struct spot *s)
 {
-    if (c->depth > c->noted)
-        return;
-    if (c->n_notes == c->max_notes) {
-        c->noted = 0;
-        c->max_notes = 0;
-        c->n_notes = 0;
-        return;
+    s->notes = &s->levels->none;
+    s->n_notes = 0;
+    s->max_notes = 1;
+    s->step = 0;
+    s->noted = 0;
+}
+
+/* What stands before s->p, from there on. */
+STEP void note(struct spot *s, const unsigned char *from, uint32_t less)
+{
+    if (s->n_notes == s->max_notes) {
+        if (s->step == 0)
+            return;
+        take_no_notes(s);
     }
-    struct json_note *n = &c->notes[c->n_notes++];
-    n->at = (uint32_t)(from - c->start);
-    n->end = (uint32_t)(to - c->start);
-    n->next = c->n_notes;
+    struct json_note *n = &s->notes[s->n_notes];
+    s->n_notes += s->step;
+    n->at = (uint32_t)(from - s->text->start);
+    n->end = (uint32_t)(s->p - s->text->start);
+    n->next = s->n_notes;
     n->less = less;
-}
-
-/* ---- strings ---- */
-
-/* From p on, inside a string. */
-static __attribute__((noinline)) const unsigned char *string_rest(struct cursor *c, const unsigned char *p)
-{
-    if ((size_t)(p - c->block) >= JSON_BLOCK)
-        load(c, p - (size_t)(p - c->start) % JSON_BLOCK);
-    uint64_t ahead = UINT64_MAX << (p - c->block);
-    for (;;) {
-        uint64_t stops = c->stops & ahead, escaped = c->escaped & ahead & (stops ^ (stops - 1));
-        if (escaped != 0)
-            count_escapes(c, escaped);
-        if (stops != 0) {
-            p = c->block + __builtin_ctzll(stops);
-            return p < c->end && *p == '"' ? p + 1 : NULL;
-        }
-        load(c, next_block(c));
-        ahead = UINT64_MAX;
-    }
-}
-
-/* p: at the opening quote. Most strings are names: short, plain and within the block at hand. */
-static inline const unsigned char *string(struct cursor *c, const unsigned char *p)
-{
-    size_t at = (size_t)(p + 1 - c->block);
-    c->less = 0;
-    if (at < JSON_BLOCK) {
-        uint64_t ahead = UINT64_MAX << at, stops = c->stops & ahead;
-        const unsigned char *q = c->block + __builtin_ctzll(stops | UINT64_C(1) << 63);
-        if (stops != 0 && (c->escaped & ahead & (stops ^ (stops - 1))) == 0 && q < c->end && *q == '"')
-            return q + 1;
-    }
-    return string_rest(c, p + 1);
 }
 
 /* ---- grammar ---- */
 
-static inline const unsigned char *blanks(const unsigned char *p)
+static __attribute__((noinline)) const unsigned char *solid_from(const unsigned char *p)
 {
-    while (*p <= ' ' && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
+    while (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t')
         p++;
     return p;
 }
 
-static const unsigned char *literal(const unsigned char *p, const char *rest)
+STEP void blanks(struct spot *s)
 {
-    for (p++; *rest != '\0'; rest++)
-        if (*p++ != (unsigned char)*rest)
-            return NULL;
-    return p;
+    if (*s->p <= ' ')
+        s->p = solid_from(s->p);
+}
+
+/* What follows, blanks aside, is that byte; blanks are passed over. */
+STEP bool is_next(struct spot *s, unsigned char byte)
+{
+    if (*s->p == byte)
+        return true;
+    blanks(s);
+    return *s->p == byte;
+}
+
+/* At the opening quote. Most strings are names: short and plain. */
+STEP bool string(struct spot *s)
+{
+    const unsigned char *p = s->p + 1;
+    if (p <= s->text->near) {
+        uint64_t odd = json_odd_of(s->text->wide, p) | UINT64_C(1) << JSON_SHORT;
+        const unsigned char *q = p + __builtin_ctzll(odd);
+        if (*q == '"') {
+            s->p = q + 1;
+            s->less = 0;
+            return true;
+        }
+    }
+    struct ending e = string_rest(s->text, p);
+    s->p = e.p;
+    s->less = e.less;
+    return e.p != NULL;
+}
+
+/* The same letters; the first of them that differs ends the look. */
+STEP bool literal(struct spot *s, const char *word, unsigned n)
+{
+    for (unsigned i = 1; i < n; i++)
+        if (s->p[i] != (unsigned char)word[i])
+            return false;
+    s->p += n;
+    return true;
 }
 
 static inline bool is_figure(unsigned char b)
@@ -303,7 +360,7 @@ static inline bool is_figure(unsigned char b)
 }
 
 /* JSON's own grammar of numbers, for what follows its first figures. */
-static bool is_strict_rest(const unsigned char *p, const unsigned char *end)
+static __attribute__((noinline)) bool is_strict_rest(const unsigned char *p, const unsigned char *end)
 {
     if (p < end && *p == '.') {
         const unsigned char *from = ++p;
@@ -325,165 +382,179 @@ static bool is_strict_rest(const unsigned char *p, const unsigned char *end)
 }
 
 /* Anything that could be one is stepped over; most are plain figures. */
-static const unsigned char *number(struct cursor *c, const unsigned char *p)
+STEP bool number(struct spot *s)
 {
-    const unsigned char *first = p + (*p == '-'), *end = first;
+    const unsigned char *first = s->p + (*s->p == '-'), *end = first;
     while (is_figure(*end))
         end++;
-    c->is_strict &= end != first && (*first != '0' || end == first + 1);
-    if ((kinds[*end] & IS_NUMBER) == 0)
-        return end;
+    s->is_strict &= end != first && (*first != '0' || end == first + 1);
     const unsigned char *rest = end;
     while (kinds[*end] & IS_NUMBER)
         end++;
-    c->is_strict &= is_strict_rest(rest, end);
-    return end;
+    if (end != rest)
+        s->is_strict &= is_strict_rest(rest, end);
+    s->p = end;
+    return true;
 }
 
 /* A number or a literal. */
-static const unsigned char *word(struct cursor *c, const unsigned char *p)
+STEP bool word(struct spot *s)
 {
-    switch (*p) {
+    switch (*s->p) {
     case 't':
-        return literal(p, "rue");
+        return literal(s, "true", 4);
     case 'f':
-        return literal(p, "alse");
+        return literal(s, "false", 5);
     case 'n':
-        return literal(p, "ull");
+        return literal(s, "null", 4);
     default:
-        return *p == '-' || is_figure(*p) ? number(c, p) : NULL;
+        return (*s->p == '-' || is_figure(*s->p)) && number(s);
     }
 }
 
-/* A name, its colon and the blanks around that. */
-static const unsigned char *name(struct cursor *c, const unsigned char *p)
+/* The colon after a name. */
+STEP bool colon(struct spot *s)
 {
-    const unsigned char *from = p;
-    if (*p != '"' || (p = string(c, p)) == NULL)
-        return NULL;
-    note(c, from, p, c->less);
-    c->is_strict &= c->less == 0;
-    p = blanks(p);
-    return *p == ':' ? blanks(p + 1) : NULL;
+    if (!is_next(s, ':'))
+        return false;
+    s->p++;
+    return true;
 }
 
-/* An opening bracket and the blanks after it. */
-static const unsigned char *open_level(struct cursor *c, const unsigned char *p)
+/* A name and its colon. */
+STEP bool name(struct spot *s)
 {
-    if (c->depth >= c->max_depth)
-        return NULL;
-    uint64_t mask = UINT64_C(1) << c->depth % 64, *level = &c->is_object[c->depth / 64];
-    if (mask == 1)
-        *level = 0; /* never written before */
-    c->in_object = *p == '{';
-    *level = c->in_object ? *level | mask : *level & ~mask;
-    if (c->depth <= c->noted) {
-        c->open[c->depth] = c->n_notes;
-        note(c, p, p, c->depth == c->noted);
+    if (!is_next(s, '"'))
+        return false;
+    const unsigned char *from = s->p;
+    if (!string(s))
+        return false;
+    note(s, from, (uint32_t)s->less);
+    s->is_strict &= s->less == 0;
+    return colon(s);
+}
+
+/* An opening bracket. */
+STEP bool open_level(struct spot *s)
+{
+    if (s->depth >= s->max_depth)
+        return false;
+    const unsigned char *from = s->p++;
+    s->in_object = *from == '{';
+    s->levels->is_object[s->depth] = s->in_object;
+    if (s->step != 0) {
+        s->levels->note[s->depth] = s->n_notes;
+        note(s, from, s->depth == s->noted);
     }
-    c->depth++;
-    return blanks(p + 1);
+    s->step = ++s->depth <= s->noted;
+    return true;
 }
 
-/* The innermost level closes before p. */
-static inline void close_level(struct cursor *c, const unsigned char *p)
+/* The innermost level closes before s->p. */
+STEP void close_level(struct spot *s)
 {
-    unsigned outer = --c->depth - 1;
-    c->in_object = c->is_object[outer / 64] >> outer % 64 & 1;
-    if (c->depth > c->noted)
+    s->depth--;
+    s->in_object = s->levels->is_object[s->depth - 1];
+    s->step = s->depth <= s->noted;
+    if (s->step == 0)
         return;
-    struct json_note *n = &c->notes[c->open[c->depth]];
-    n->end = (uint32_t)(p - c->start);
-    n->next = c->n_notes;
+    struct json_note *n = &s->notes[s->levels->note[s->depth]];
+    n->end = (uint32_t)(s->p - s->text->start);
+    n->next = s->n_notes;
 }
 
-/* What follows a value, or a bracket that has opened: closes what ends here, up to the next value or until `base` is
- * reached. */
-static const unsigned char *after_value(struct cursor *c, const unsigned char *p, unsigned base)
+/* What follows a value, or a bracket that has opened: closes what ends here, up to the next value or until only the
+ * outermost object is open. */
+STEP bool after_value(struct spot *s)
 {
-    while (c->depth > base) {
-        p = blanks(p);
-        bool is_object = c->in_object;
-        if (*p == ',') {
-            p = blanks(p + 1);
-            return is_object ? name(c, p) : p;
+    while (s->depth > 1) {
+        if (is_next(s, ',')) {
+            s->p++;
+            return !s->in_object || name(s);
         }
-        if (*p++ != (is_object ? '}' : ']') || p == c->end)
-            return NULL; /* the last brace is the outer object's */
-        close_level(c, p);
+        if (*s->p++ != (s->in_object ? '}' : ']') || s->p == s->text->end)
+            return false; /* the last brace is the outer object's */
+        close_level(s);
     }
-    return p;
+    return true;
 }
 
-/* A whole value, however deep. */
-static const unsigned char *value(struct cursor *c, const unsigned char *p)
+/* A string, number or literal. */
+STEP bool scalar(struct spot *s)
 {
-    unsigned base = c->depth;
+    const unsigned char *from = s->p;
+    s->less = 0;
+    if (*from == '"' ? !string(s) : !word(s))
+        return false;
+    note(s, from, (uint32_t)s->less);
+    return true;
+}
+
+/* A whole value of the outermost object, however deep. */
+STEP bool value(struct spot *s)
+{
     do {
-        const unsigned char *from = p;
-        if (*p == '"') {
-            p = string(c, p);
-            if (p != NULL)
-                note(c, from, p, c->less);
-        } else if (*p == '{' || *p == '[') {
-            unsigned char close = *p == '{' ? '}' : ']';
-            p = open_level(c, p);
-            if (p != NULL && *p != close) {
-                p = close == '}' ? name(c, p) : p;
+        if (is_next(s, '"') || (*s->p != '{' && *s->p != '[')) {
+            if (!scalar(s))
+                return false;
+        } else {
+            unsigned char close = (unsigned char)(*s->p + 2);
+            if (!open_level(s))
+                return false;
+            if (!is_next(s, close)) {
+                if (s->in_object && !name(s))
+                    return false;
                 continue;
             }
-        } else {
-            p = word(c, p);
-            if (p != NULL)
-                note(c, from, p, 0);
         }
-        if (p != NULL)
-            p = after_value(c, p, base);
-    } while (p != NULL && c->depth > base);
-    return p;
+        if (!after_value(s))
+            return false;
+    } while (s->depth > 1);
+    return true;
 }
 
 /* One `"name": value` of the outermost object. */
-static const unsigned char *member(struct cursor *c, const unsigned char *p, struct json_member *members, size_t n)
+STEP bool member(struct spot *s, struct json_member *members, size_t n)
 {
-    const unsigned char *at = p;
-    if (*p != '"' || (p = string(c, p)) == NULL || c->less != 0)
-        return NULL; /* a name with escapes may be a wanted one */
-    note(c, at, p, 0);
-    struct json_member *m = json_member_named(members, n, bytes_from(at + 1, (size_t)(p - at) - 2));
-    p = blanks(p);
-    if (*p != ':' || (m != NULL && m->type != JSON_ABSENT))
-        return NULL;
-    const unsigned char *from = blanks(p + 1);
-    p = value(c, from);
-    if (m != NULL && p != NULL) {
+    if (!is_next(s, '"'))
+        return false;
+    const unsigned char *at = s->p;
+    if (!string(s) || s->less != 0)
+        return false; /* a name with escapes may be a wanted one */
+    note(s, at, 0);
+    struct json_member *m = json_member_named(members, n, bytes_from(at + 1, (size_t)(s->p - at) - 2));
+    if (!colon(s) || (m != NULL && m->type != JSON_ABSENT))
+        return false;
+    blanks(s);
+    const unsigned char *from = s->p;
+    if (!value(s))
+        return false;
+    if (m != NULL) {
+        const unsigned char *start = s->text->start;
         m->type = json_type_of(*from);
-        m->name_at = (size_t)(at - c->start);
-        m->value_at = (size_t)(from - c->start);
-        m->value_end = (size_t)(p - c->start);
+        m->name_at = (size_t)(at - start);
+        m->value_at = (size_t)(from - start);
+        m->value_end = (size_t)(s->p - start);
     }
-    return p;
+    return true;
 }
 
-static bool is_object(struct cursor *c, struct json_member *members, size_t n, struct json_scan *scan)
+static inline bool is_object(struct spot *s, struct json_member *members, size_t n, struct json_scan *scan)
 {
-    const unsigned char *p = blanks(c->start);
-    scan->open_at = (size_t)(p - c->start);
-    if (*p++ != '{' || p == c->end)
+    const unsigned char *end = s->text->end;
+    bool is_fine = is_next(s, '{');
+    scan->open_at = (size_t)(s->p++ - s->text->start);
+    if (!is_fine || s->p == end)
         return false;
-    p = blanks(p);
-    scan->is_empty = *p == '}';
+    scan->is_empty = is_next(s, '}');
     if (scan->is_empty)
-        return p + 1 == c->end;
-    for (;;) {
-        p = member(c, p, members, n);
-        if (p == NULL)
-            return false;
-        p = blanks(p);
-        if (*p != ',')
-            return *p == '}' && p + 1 == c->end;
-        p = blanks(p + 1);
+        return s->p + 1 == end;
+    while (member(s, members, n)) {
+        if (!is_next(s, ','))
+            return *s->p == '}' && s->p + 1 == end;
+        s->p++;
     }
+    return false;
 }
 
 /* ---- whole ---- */
@@ -496,54 +567,65 @@ static size_t without_blanks(struct bytes text)
     return n;
 }
 
-static void prepare(struct cursor *c, struct bytes text, unsigned max_depth, struct json_index *index)
+static inline struct spot begin(struct text *text, struct levels *levels, unsigned max_depth,
+                                const struct json_index *index)
 {
-#if defined(RM_BLOCK_WIDE)
-    c->wide = &json_wide_constants;
-#else
-    c->wide = NULL;
-#endif
-    c->start = c->block = (const unsigned char *)text.p;
-    c->end = c->start + text.n;
-    c->carry = c->over = c->units = c->units_2 = c->units_3 = 0;
-    c->is_bad = false;
-    c->is_strict = true;
-    c->depth = 1;
-    c->is_object[0] = 1;
-    c->in_object = true;
-    c->max_depth = max_depth < JSON_DEPTH_CAP ? max_depth : JSON_DEPTH_CAP;
-    bool is_noted = index != NULL && index->max > 0 && text.n <= UINT32_MAX;
-    c->notes = is_noted ? index->v : NULL;
-    c->max_notes = is_noted ? index->max : 0;
-    c->noted = !is_noted ? 0 : index->levels < JSON_LEVELS_MAX ? index->levels : JSON_LEVELS_MAX;
-    c->n_notes = is_noted; /* the outer object's */
+    struct spot s = {.text = text, .p = text->start, .levels = levels};
+    levels->is_object[0] = 1;
+    s.depth = 1;
+    s.max_depth = max_depth < JSON_DEPTH_CAP ? max_depth : JSON_DEPTH_CAP;
+    s.in_object = true;
+    s.is_strict = true;
+    if (index == NULL || index->max == 0 || (size_t)(text->end - text->start) > UINT32_MAX) {
+        take_no_notes(&s);
+        return s;
+    }
+    s.notes = index->v;
+    s.max_notes = index->max;
+    s.n_notes = 1; /* the first is the outer object's */
+    s.noted = index->levels < JSON_LEVELS_MAX ? index->levels : JSON_LEVELS_MAX;
+    s.step = s.noted > 0;
+    return s;
 }
 
-static void end_notes(const struct cursor *c, const struct json_scan *scan, struct json_index *index)
+static void end_notes(const struct spot *s, const char *text, const struct json_scan *scan, struct json_index *index)
 {
-    index->text = (const char *)c->start;
-    index->n = c->n_notes;
-    index->is_strict = c->is_strict;
-    if (c->n_notes > 0)
-        index->v[0] = (struct json_note){(uint32_t)scan->open_at, (uint32_t)(c->end - c->start), c->n_notes, 0};
+    index->text = text;
+    index->n = s->n_notes;
+    index->is_strict = s->is_strict && !s->text->has_pairs;
+    if (index->n > 0)
+        index->v[0] =
+            (struct json_note){(uint32_t)scan->open_at, (uint32_t)(s->text->end - s->text->start), index->n, 0};
 }
 
 static bool scan_text(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
                       struct json_scan *scan, struct json_index *index)
 {
+    unsigned char room[3 + JSON_TINY + JSON_BLOCK + 4]; /* a short text with room around it */
+    struct levels levels;
     size_t size = without_blanks(text);
     if (size == 0 || text.p[size - 1] != '}')
         return false;
-    struct cursor c;
-    prepare(&c, bytes_from(text.p, size), max_depth, index);
+    struct text t = {.start = (const unsigned char *)text.p};
+#if defined(RM_BLOCK_WIDE)
+    t.wide = json_wide_hidden();
+#endif
+    if (size < JSON_TINY) {
+        t.start = memcpy(room + 3, text.p, size);
+        memset(room + 3 + size, 0, JSON_BLOCK + 4);
+    }
+    t.end = t.start + size;
+    t.final = t.end - (size < JSON_TINY ? 0 : JSON_BLOCK);
+    t.last = t.end - (size < JSON_TINY ? 0 : JSON_BLOCK + 4);
+    t.near = t.end - (size < JSON_TINY ? 0 : JSON_SHORT + 1);
     *scan = (struct json_scan){.error_at = text.n};
     for (size_t i = 0; i < n; i++)
         members[i].type = JSON_ABSENT;
-    load(&c, c.start);
-    if (!is_object(&c, members, n, scan) || c.is_bad)
+    struct spot s = begin(&t, &levels, max_depth, index);
+    if (!is_object(&s, members, n, scan))
         return false;
     if (index != NULL)
-        end_notes(&c, scan, index);
+        end_notes(&s, text.p, scan, index);
     return true;
 }
 

@@ -13,11 +13,11 @@
 #include <emmintrin.h>
 #endif
 
-enum { JSON_BLOCK = 64 };
+/* A look at a block; a look for the end of a short string. */
+enum { JSON_BLOCK = 64, JSON_SHORT = 32 };
 
 struct json_bits {
     uint64_t stops;   /* quotes, control characters, bytes that are not ASCII */
-    uint64_t high;    /* bytes that are not ASCII */
     uint64_t slashes; /* backslashes */
 };
 
@@ -39,7 +39,7 @@ static inline uint64_t json_word_bits(uint64_t flags)
 static inline struct json_bits json_bits_portable(const unsigned char *p)
 {
     const uint64_t each = UINT64_C(0x0101010101010101), high = each * 0x80;
-    struct json_bits b = {0, 0, 0};
+    struct json_bits b = {0, 0};
     for (unsigned i = 0; i < JSON_BLOCK; i += 8) {
         uint64_t w;
         memcpy(&w, p + i, sizeof w);
@@ -47,10 +47,35 @@ static inline struct json_bits json_bits_portable(const unsigned char *p)
         uint64_t control = json_word_zeros(w & each * 0xe0);
         uint64_t stops = control | (w & high) | json_word_zeros(w ^ each * '"');
         b.stops |= json_word_bits(stops) << i;
-        b.high |= json_word_bits(w & high) << i;
         b.slashes |= json_word_bits(json_word_zeros(w ^ each * '\\')) << i;
     }
     return b;
+}
+
+static inline uint64_t json_high_portable(const unsigned char *p)
+{
+    uint64_t high = 0;
+    for (unsigned i = 0; i < JSON_BLOCK; i += 8) {
+        uint64_t w;
+        memcpy(&w, p + i, sizeof w);
+        high |= json_word_bits(le64toh(w) & UINT64_C(0x8080808080808080)) << i;
+    }
+    return high;
+}
+
+static inline uint32_t json_odd_portable(const unsigned char *p)
+{
+    const uint64_t each = UINT64_C(0x0101010101010101);
+    uint32_t odd = 0;
+    for (unsigned i = 0; i < JSON_SHORT; i += 8) {
+        uint64_t w;
+        memcpy(&w, p + i, sizeof w);
+        w = le64toh(w);
+        uint64_t flags = json_word_zeros(w & each * 0xe0) | (w & each * 0x80) | json_word_zeros(w ^ each * '"') |
+                         json_word_zeros(w ^ each * '\\');
+        odd |= (uint32_t)json_word_bits(flags) << i;
+    }
+    return odd;
 }
 
 /* ---- sixteen bytes in a vector ---- */
@@ -86,8 +111,12 @@ static inline struct json_bits json_bits_sse2(const unsigned char *p)
     __m128i a = json_vec_load(p), b = json_vec_load(p + 16), c = json_vec_load(p + 32), d = json_vec_load(p + 48);
     return (struct json_bits){
         json_vec_bits(json_vec_stops(a), json_vec_stops(b), json_vec_stops(c), json_vec_stops(d)),
-        json_vec_bits(a, b, c, d),
         json_vec_bits(json_vec_slashes(a), json_vec_slashes(b), json_vec_slashes(c), json_vec_slashes(d))};
+}
+
+static inline uint64_t json_high_sse2(const unsigned char *p)
+{
+    return json_vec_bits(json_vec_load(p), json_vec_load(p + 16), json_vec_load(p + 32), json_vec_load(p + 48));
 }
 
 static inline bool json_is_plain_sse2(const unsigned char *p)
@@ -98,6 +127,13 @@ static inline bool json_is_plain_sse2(const unsigned char *p)
         any = _mm_or_si128(any, _mm_or_si128(json_vec_stops(v), json_vec_slashes(v)));
     }
     return _mm_movemask_epi8(any) == 0;
+}
+
+static inline uint32_t json_odd_sse2(const unsigned char *p)
+{
+    __m128i a = json_vec_load(p), b = json_vec_load(p + 16);
+    return (uint32_t)_mm_movemask_epi8(_mm_or_si128(json_vec_stops(a), json_vec_slashes(a))) |
+           (uint32_t)_mm_movemask_epi8(_mm_or_si128(json_vec_stops(b), json_vec_slashes(b))) << 16;
 }
 #endif
 
@@ -120,6 +156,40 @@ static inline struct json_bits json_bits_of(const struct json_wide *wide, const 
     return json_bits_sse2(p);
 #else
     return json_bits_portable(p);
+#endif
+}
+
+/* Which of the 64 bytes at p are not ASCII. */
+static inline uint64_t json_high_of(const unsigned char *p)
+{
+#if defined(RM_BLOCK_WIDE)
+    return json_high_wide(p);
+#elif defined(__SSE2__) && !defined(RM_BLOCK_PORTABLE)
+    return json_high_sse2(p);
+#else
+    return json_high_portable(p);
+#endif
+}
+
+/* Which of the JSON_SHORT bytes at p are a stop or a backslash. */
+static inline uint32_t json_odd_of(const struct json_wide *wide, const unsigned char *p)
+{
+#if defined(RM_BLOCK_WIDE)
+    return json_odd_wide(wide, p);
+#elif defined(__SSE2__) && !defined(RM_BLOCK_PORTABLE)
+    return json_odd_sse2(p);
+#else
+    return json_odd_portable(p);
+#endif
+}
+
+/* Some of the 64 bytes at p that may stand behind a backslash, of those that can be told quickly. */
+static inline uint64_t json_escapes_of(const struct json_wide *wide, const unsigned char *p)
+{
+#if defined(RM_BLOCK_WIDE)
+    return json_escapes_wide(wide, p);
+#else
+    return 0;
 #endif
 }
 

@@ -14,8 +14,7 @@ static inline __m256i json_wide_load(const unsigned char *p)
     return _mm256_loadu_si256((const __m256i *)(const void *)p);
 }
 
-/* What the looks compare with. It is read from memory where it is used: made anew from immediates, as compilers like
- * to, each of them would cost three instructions a block. */
+/* What the looks compare with. */
 struct json_wide {
     unsigned char two[32], limit[32], slash[32]; /* see json_vec_stops */
     unsigned char half[32];                      /* of a byte's bits: the lower ones */
@@ -24,6 +23,15 @@ struct json_wide {
     unsigned char lead3[32], lead4[32], top[32];
 };
 extern const struct json_wide json_wide_constants;
+
+/* They are read from memory, or kept in registers over a loop: made anew from immediates, as compilers like to where
+ * they know what they are, each of them would cost three instructions a look. So they are not to know. */
+static inline const struct json_wide *json_wide_hidden(void)
+{
+    const struct json_wide *k = &json_wide_constants;
+    __asm__("" : "+r"(k));
+    return k;
+}
 
 /* As json_vec_stops. */
 static inline __m256i json_wide_stops(const struct json_wide *k, __m256i v)
@@ -44,7 +52,7 @@ static inline uint64_t json_wide_bits(__m256i a, __m256i b)
 static inline struct json_bits json_bits_wide(const struct json_wide *k, const unsigned char *p)
 {
     __m256i a = json_wide_load(p), b = json_wide_load(p + 32);
-    return (struct json_bits){json_wide_bits(json_wide_stops(k, a), json_wide_stops(k, b)), json_wide_bits(a, b),
+    return (struct json_bits){json_wide_bits(json_wide_stops(k, a), json_wide_stops(k, b)),
                               json_wide_bits(json_wide_slashes(k, a), json_wide_slashes(k, b))};
 }
 
@@ -52,6 +60,17 @@ static inline __m256i json_wide_odd(const struct json_wide *k, const unsigned ch
 {
     __m256i v = json_wide_load(p);
     return _mm256_or_si256(json_wide_stops(k, v), json_wide_slashes(k, v));
+}
+
+static inline uint64_t json_high_wide(const unsigned char *p)
+{
+    return json_wide_bits(json_wide_load(p), json_wide_load(p + 32));
+}
+
+/* Which of the 32 bytes at p are a stop or a backslash. */
+static inline uint32_t json_odd_wide(const struct json_wide *k, const unsigned char *p)
+{
+    return (uint32_t)_mm256_movemask_epi8(json_wide_odd(k, p));
 }
 
 /* None of the 128 bytes at p is a stop or a backslash. */
