@@ -7,6 +7,7 @@
 
 __extension__ typedef unsigned __int128 wide; /* the type has no portable name */
 
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
 
 static inline uint64_t word_at(const unsigned char *p)
@@ -27,32 +28,59 @@ static inline uint64_t turned(uint64_t v, unsigned by)
     return v << by | v >> (64 - by);
 }
 
-struct lanes {
-    uint64_t a, b, c, d;
+/* A product not yet folded: its halves go into the next one together with the text. */
+struct lane {
+    uint64_t low, high;
 };
 
-static inline __attribute__((always_inline)) void step(struct lanes *l, const unsigned char *p)
+/* has_mulx: by the instruction that leaves its halves where they are wanted and takes a factor from memory; compilers
+ * know of it, but move the halves about. */
+ALWAYS_INLINE struct lane multiplied(struct lane l, const unsigned char *p, bool has_mulx)
 {
-    l->a = fold(l->a ^ word_at(p), word_at(p + 8));
-    l->b = fold(l->b ^ word_at(p + 16), word_at(p + 24));
-    l->c = fold(l->c ^ word_at(p + 32), word_at(p + 40));
-    l->d = fold(l->d ^ word_at(p + 48), word_at(p + 56));
+    uint64_t x = word_at(p) ^ l.low ^ l.high;
+#if defined(__x86_64__)
+    if (has_mulx) {
+        __asm__("mulx %3, %0, %1" : "=r"(l.low), "=r"(l.high) : "d"(x), "m"(*(const unsigned char(*)[8])(p + 8)));
+        return l;
+    }
+#endif
+    wide product = (wide)x * word_at(p + 8);
+    return (struct lane){(uint64_t)product, (uint64_t)(product >> 64)};
 }
 
-static inline __attribute__((always_inline)) uint64_t mix(uint64_t h, struct bytes text)
+static inline uint64_t folded(struct lane l)
+{
+    return l.low ^ l.high;
+}
+
+struct lanes {
+    struct lane a, b, c, d;
+};
+
+ALWAYS_INLINE void step(struct lanes *l, const unsigned char *p, bool has_mulx)
+{
+    l->a = multiplied(l->a, p, has_mulx);
+    l->b = multiplied(l->b, p + 16, has_mulx);
+    l->c = multiplied(l->c, p + 32, has_mulx);
+    l->d = multiplied(l->d, p + 48, has_mulx);
+}
+
+ALWAYS_INLINE uint64_t mix(uint64_t h, struct bytes text, bool has_mulx)
 {
     const unsigned char *p = (const unsigned char *)(text.n > 0 ? text.p : ""), *end = p + text.n;
-    struct lanes l = {h ^ GOLDEN, h ^ UINT64_C(0xd6e8feb86659fd93), h ^ UINT64_C(0xa0761d6478bd642f),
-                      h ^ UINT64_C(0xe7037ed1a0b428db)};
+    struct lanes l = {{h, GOLDEN},
+                      {h, UINT64_C(0xd6e8feb86659fd93)},
+                      {h, UINT64_C(0xa0761d6478bd642f)},
+                      {h, UINT64_C(0xe7037ed1a0b428db)}};
     for (const unsigned char *last = p + text.n / 128 * 128; p != last; p += 128) { /* two steps a turn */
-        step(&l, p);
-        step(&l, p + 64);
+        step(&l, p, has_mulx);
+        step(&l, p + 64, has_mulx);
     }
     if (end - p >= 64) {
-        step(&l, p);
+        step(&l, p, has_mulx);
         p += 64;
     }
-    h = l.a ^ turned(l.b, 16) ^ turned(l.c, 32) ^ turned(l.d, 48);
+    h = folded(l.a) ^ turned(folded(l.b), 16) ^ turned(folded(l.c), 32) ^ turned(folded(l.d), 48);
     for (; end - p >= 8; p += 8)
         h = fold(h ^ word_at(p), GOLDEN);
     for (; p < end; p++)
@@ -61,10 +89,9 @@ static inline __attribute__((always_inline)) uint64_t mix(uint64_t h, struct byt
 }
 
 #if defined(__x86_64__)
-/* With a multiplication that puts its halves where they are wanted. */
 static __attribute__((target("bmi2"))) uint64_t mix_bmi2(uint64_t h, struct bytes text)
 {
-    return mix(h, text);
+    return mix(h, text, true);
 }
 #endif
 
@@ -74,5 +101,5 @@ uint64_t json_mix(uint64_t h, struct bytes text)
     if (__builtin_cpu_supports("bmi2"))
         return mix_bmi2(h, text);
 #endif
-    return mix(h, text);
+    return mix(h, text, false);
 }
