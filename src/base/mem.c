@@ -66,6 +66,11 @@ void mem_give_back_large(void)
     mallopt(M_TRIM_THRESHOLD, 2 * LARGE);
 }
 
+void mem_trim(void)
+{
+    malloc_trim(0);
+}
+
 char *mem_dup(const char *p, size_t n)
 {
     char *q = mem_alloc(n + 1);

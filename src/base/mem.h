@@ -23,6 +23,8 @@ void mem_free(void *p);
 /* Once at the start of a long-lived process: large blocks (request bodies) go back to the system when freed, instead of
  * staying in a heap that a burst has grown. */
 void mem_give_back_large(void);
+/* Pages that hold nothing go back to the system: what start-up has left behind. Takes every thread's heap in turn. */
+void mem_trim(void);
 /* NUL-terminated copy of n bytes; owned by the caller. */
 char *mem_dup(const char *p, size_t n);
 

@@ -166,6 +166,7 @@ static int run(const char *path)
     LOG(LOG_INFO, "serve", "-", "ringmain %s listens on %s, admin on %s", RINGMAIN_VERSION, gateway_listen(g),
         panel ? panel_listen(panel) : "off");
     config_unref(config);
+    mem_trim();
     wait_for_stop(g);
     panel_stop(panel);
     gateway_stop(g, is_urgent);

@@ -13,7 +13,8 @@ struct name {
     int64_t id;
 };
 struct names {
-    struct name slots[2 * NAMES_MAX]; /* open addressing */
+    struct name *slots; /* open addressing; grows, since most gateways know a dozen names */
+    size_t n_slots;
     unsigned n;
     int64_t last_id;
 };
@@ -21,7 +22,7 @@ struct names {
 struct names *names_new(void);
 void names_free(struct names *t);
 void names_clear(struct names *t);
-/* NULL = not known. What is found stays until names_clear. */
+/* NULL = not known. What is found stays until the next names_put, its text until names_clear. */
 const struct name *names_find(const struct names *t, struct bytes text);
 /* False when the table is full. The text is copied. */
 bool names_put(struct names *t, struct bytes text, int64_t id);

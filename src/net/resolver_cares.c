@@ -17,7 +17,7 @@ enum { TIMEOUT_MS = 1000, TRIES = 3 };
 struct cares {
     struct name_source source; /* first */
     struct loop *loop;
-    ares_channel channel; /* NULL = c-ares did not start; `message` says why */
+    ares_channel channel; /* NULL = not needed yet, or c-ares did not start: `message` says why */
     const char *message;
     struct timer timer;
     struct list sockets;
@@ -141,11 +141,36 @@ static void on_answer(void *arg, int status, int timeouts, struct ares_addrinfo 
         resolver_answered(e, &a, ttl_s, status == ARES_SUCCESS ? "the name has no address" : ares_strerror(status));
 }
 
+/* c-ares counts its initialisations without a lock, and each core has a resolver: once for the process, kept to its
+ * end. */
+static pthread_once_t library_once = PTHREAD_ONCE_INIT;
+
+static void init_library(void)
+{
+    ares_library_init(ARES_LIB_INIT_ALL);
+}
+
+/* At the first question: a channel takes 75 KB, and a gateway whose providers are addresses asks none. */
+static bool start(struct cares *c)
+{
+    struct ares_options options = {
+        .timeout = TIMEOUT_MS, .tries = TRIES, .sock_state_cb = on_socket_state, .sock_state_cb_data = c};
+    if (c->channel != NULL)
+        return true;
+    pthread_once(&library_once, init_library);
+    int status = ares_init_options(&c->channel, &options, ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_SOCK_STATE_CB);
+    if (status == ARES_SUCCESS)
+        return true;
+    c->channel = NULL;
+    c->message = ares_strerror(status);
+    return false;
+}
+
 static void cares_ask(struct name_source *source, struct resolver_entry *e, const char *host)
 {
     struct cares *c = (struct cares *)source;
     struct ares_addrinfo_hints hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    if (c->channel == NULL) {
+    if (!start(c)) {
         resolver_answered(e, NULL, 0, c->message);
         return;
     }
@@ -167,37 +192,20 @@ static void cares_free(struct name_source *source)
     mem_free(c);
 }
 
-/* c-ares counts its initialisations without a lock, and each core has a resolver: once for the process, kept to its
- * end. */
-static pthread_once_t library_once = PTHREAD_ONCE_INIT;
-
-static void init_library(void)
-{
-    ares_library_init(ARES_LIB_INIT_ALL);
-}
-
 struct name_source *resolver_cares_new(struct loop *l)
 {
     struct cares *c = mem_zalloc(sizeof *c);
-    struct ares_options options = {
-        .timeout = TIMEOUT_MS, .tries = TRIES, .sock_state_cb = on_socket_state, .sock_state_cb_data = c};
     c->source = (struct name_source){.ask = cares_ask, .free = cares_free};
     c->loop = l;
     c->timer.fn = on_timer;
     list_init(&c->sockets);
-    pthread_once(&library_once, init_library);
-    int status = ares_init_options(&c->channel, &options, ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_SOCK_STATE_CB);
-    if (status != ARES_SUCCESS) {
-        c->channel = NULL;
-        c->message = ares_strerror(status);
-    }
     return &c->source;
 }
 
 enum err resolver_cares_set_servers(struct name_source *source, const char *csv)
 {
     struct cares *c = (struct cares *)source;
-    if (c->channel == NULL || ares_set_servers_ports_csv(c->channel, csv) != ARES_SUCCESS)
+    if (!start(c) || ares_set_servers_ports_csv(c->channel, csv) != ARES_SUCCESS)
         return ERR_SYNTAX;
     return ERR_OK;
 }

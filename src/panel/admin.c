@@ -4,11 +4,11 @@
 #include "panel/admin.h"
 
 #include "base/mem.h"
+#include "base/sha256.h"
 #include "base/text.h"
 #include "codec/json_write.h"
 #include "ledger/ledger.h"
 
-#include <openssl/sha.h>
 #include <stdio.h>
 
 enum { LIST_DEFAULT = 50, LIST_MAX = 1000 };
@@ -53,8 +53,8 @@ static bool knows_secret(const struct admin *a, const struct head *head)
         !bytes_eq_nocase(bytes_slice(line, 0, 7), BYTES("Bearer ")))
         return false;
     struct bytes secret = bytes_trim(bytes_slice(line, 7, line.n));
-    unsigned char sum[SHA256_DIGEST_LENGTH];
-    SHA256((const unsigned char *)secret.p, secret.n, sum);
+    unsigned char sum[SHA256_BYTES];
+    sha256(secret, sum);
     return bytes_eq_fixed_time(bytes_from(sum, sizeof sum),
                                bytes_from(a->options->secret_sha256, sizeof a->options->secret_sha256));
 }

@@ -23,7 +23,8 @@ GATE = {
     "chunk_crowd_syscalls": 2.3,  # 2.07: a read, a write, a share of the waits
     "stream_kb": 8.5,           # 7.4
     "tls_stream_kb": 26,        # 23.2 and what malloc adds: 7.4 ours, the rest OpenSSL's own for a connection
-    "idle_kb": 11_200,          # 10,360, of which 9,200 are pages of the program and its libraries, libcrypto's 3,400
+    "idle_kb": 8_600,           # 7,750 to 7,930: 1,400 the process's own, the rest pages of the program and its libraries, of which the
+                                # kernel brings 64 KB or whole folios at each touch, so that the figure moves with where they lie
     "program_kb": 1_600,        # 1,320
 }
 FEW, MANY = 100, 500           # calls

@@ -1,7 +1,8 @@
-/* Client keys: tags against OpenSSL's SipHash, and that remembering changes no verdict. */
+/* Client keys: tags and hashes against OpenSSL's SipHash and SHA-256, and that remembering changes no verdict. */
 #include "unit.h"
 
 #include "base/mem.h"
+#include "base/sha256.h"
 #include "front/keys.h"
 #include "front/tag.h"
 
@@ -38,6 +39,19 @@ static void tags_are_siphash(void **state)
         assert_memory_equal(got, want, sizeof want);
     }
     EVP_MAC_free(mac);
+}
+
+static void hashes_are_sha256(void **state)
+{
+    unsigned char text[260], want[SHA256_BYTES], got[SHA256_BYTES];
+    (void)state;
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = (unsigned char)(i * 11 + 200);
+    for (size_t n = 0; n <= sizeof text; n++) {
+        SHA256(text, n, want);
+        sha256(bytes_from(text, n), got);
+        assert_memory_equal(got, want, sizeof want);
+    }
 }
 
 enum { N_KEYS = 200, NAME_BYTES = 32 };
@@ -122,7 +136,7 @@ static void a_key_taken_away_is_not_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tags_are_siphash),
+        cmocka_unit_test(tags_are_siphash), cmocka_unit_test(hashes_are_sha256),
         cmocka_unit_test_setup_teardown(remembered_keys_are_the_same_keys, setup, teardown),
         cmocka_unit_test_setup_teardown(a_key_taken_away_is_not_found, setup, teardown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
