@@ -15,7 +15,8 @@ struct bytes {
 
 #define BYTES(literal) ((struct bytes){"" literal, sizeof(literal) - 1})
 
-static inline struct bytes bytes_of(const char *cstr)
+/* Inlined always, here and below: the length of a literal is known then. */
+static inline __attribute__((always_inline)) struct bytes bytes_of(const char *cstr)
 {
     return (struct bytes){cstr, cstr ? strlen(cstr) : 0};
 }
@@ -23,11 +24,11 @@ static inline struct bytes bytes_from(const void *p, size_t n)
 {
     return (struct bytes){(const char *)p, n};
 }
-static inline bool bytes_eq(struct bytes a, struct bytes b)
+static inline __attribute__((always_inline)) bool bytes_eq(struct bytes a, struct bytes b)
 {
     return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
 }
-static inline bool bytes_is(struct bytes a, const char *cstr)
+static inline __attribute__((always_inline)) bool bytes_is(struct bytes a, const char *cstr)
 {
     return bytes_eq(a, bytes_of(cstr));
 }

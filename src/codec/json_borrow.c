@@ -7,9 +7,8 @@
 #include "codec/json_string.h"
 #include "codec/json_tree.h"
 
-enum { BYTES_A_NOTE = 16, FEW_NOTES = 160 /* on the stack */ };
+enum { BYTES_A_NOTE = 16 };
 
-#ifndef RM_SCAN_SCALAR
 static void set(yyjson_val *v, uint8_t type, size_t n, const char *p)
 {
     v->tag = (uint64_t)n << YYJSON_TAG_BIT | type;
@@ -53,6 +52,7 @@ static void set_value(yyjson_val *v, const struct json_index *index, uint32_t nu
     }
 }
 
+#ifndef RM_SCAN_SCALAR
 /* False: what is in some value was not noted. */
 static bool is_all_noted(const struct json_index *index)
 {
@@ -62,33 +62,39 @@ static bool is_all_noted(const struct json_index *index)
     return index->n > 0;
 }
 
-/* The tree where the scan in blocks takes the text; else NULL. */
-static yyjson_val *tree_of_notes(struct bytes text, unsigned max_depth, struct arena *arena)
+#endif
+
+bool json_notes_of(struct bytes text, unsigned max_depth, struct arena *arena, struct json_notes *out)
 {
-    struct json_note few[FEW_NOTES];
-    struct json_index index = {.v = few, .max = FEW_NOTES, .levels = JSON_LEVELS_MAX};
+#ifndef RM_SCAN_SCALAR
+    struct json_index *index = &out->index;
     struct json_scan scan;
-    if (text.n / BYTES_A_NOTE > FEW_NOTES && text.n <= UINT32_MAX) {
-        index.max = (uint32_t)(text.n / BYTES_A_NOTE);
-        index.v = arena_alloc_raw(arena, index.max * sizeof *index.v);
+    *index = (struct json_index){.v = out->few, .max = JSON_FEW_NOTES, .levels = JSON_LEVELS_MAX};
+    if (text.n / BYTES_A_NOTE > JSON_FEW_NOTES && text.n <= UINT32_MAX) {
+        index->max = (uint32_t)(text.n / BYTES_A_NOTE);
+        index->v = arena_alloc_raw(arena, index->max * sizeof *index->v);
     }
-    if (!json_scan_block(text, max_depth, NULL, 0, &scan, &index) || !index.is_strict || !is_all_noted(&index))
-        return NULL;
-    yyjson_val *v = arena_alloc_raw(arena, index.n * sizeof *v);
-    for (uint32_t i = 0; i < index.n; i++)
-        set_value(&v[i], &index, i, arena);
+    return json_scan_block(text, max_depth, NULL, 0, &scan, index) && index->is_strict && is_all_noted(index);
+#else
+    (void)text, (void)max_depth, (void)arena, (void)out;
+    return false;
+#endif
+}
+
+yyjson_val *json_tree_of_notes(const struct json_notes *notes, struct arena *arena)
+{
+    const struct json_index *index = &notes->index;
+    yyjson_val *v = arena_alloc_raw(arena, index->n * sizeof *v);
+    for (uint32_t i = 0; i < index->n; i++)
+        set_value(&v[i], index, i, arena);
     return v;
 }
-#endif
 
 enum err json_tree_borrow(struct bytes text, unsigned max_depth, struct arena *arena, yyjson_val **root)
 {
-#ifndef RM_SCAN_SCALAR
-    yyjson_val *tree = tree_of_notes(text, max_depth, arena);
-    if (tree != NULL) {
-        *root = tree;
-        return ERR_OK;
-    }
-#endif
-    return json_tree_parse(text, max_depth, arena, root);
+    struct json_notes notes;
+    if (!json_notes_of(text, max_depth, arena, &notes))
+        return json_tree_parse(text, max_depth, arena, root);
+    *root = json_tree_of_notes(&notes, arena);
+    return ERR_OK;
 }

@@ -1,5 +1,11 @@
 #include "dialect/batch.h"
 
+void batch_reserve(struct batch *b, size_t n)
+{
+    b->v = arena_alloc_raw(b->arena, n * sizeof *b->v);
+    b->cap = n;
+}
+
 struct event *batch_add(struct batch *b, enum event_kind kind)
 {
     if (b->n == b->cap) {

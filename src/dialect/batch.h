@@ -10,6 +10,8 @@ struct batch {
     size_t n, cap;
 };
 
+/* Room for so many at once: the batch is empty. */
+void batch_reserve(struct batch *b, size_t n);
 /* A new event at the end, zeroed but for its kind and an unknown usage. Valid until the next batch_add. */
 struct event *batch_add(struct batch *b, enum event_kind kind);
 /* The same with text that was generated: a token unless it is empty. */

@@ -17,7 +17,9 @@ struct decoder {
     const struct dialect *dialect;
     struct bytes vendor;
     unsigned max_depth;
-    bool strips_usage; /* usage was asked for by the gateway, not by the client: take it out again */
+    bool strips_usage;   /* usage was asked for by the gateway, not by the client: take it out again */
+    bool is_text_unread; /* set by the owner: nobody will look at the texts of a whole answer, only at how long they
+                            are. They may be told as they stand, with their escapes; text_bytes is right */
     bool has_finish, has_done, has_token, has_error;
     struct arena scratch;       /* emptied by each call */
     void *state;                /* the dialect's own, from `keep` */

@@ -7,9 +7,11 @@
 #include "dialect/answer_impl.h"
 
 #include "codec/json_scan.h"
+#include "codec/json_string.h"
 #include "codec/json_tree.h"
 #include "dialect/batch.h"
 #include "dialect/classify.h"
+#include "dialect/openai_noted.h"
 #include "dialect/openai_usage.h"
 
 enum { CALLS_MAX = 1024, AT_NONE = -1, AT_FUNCTION = -2 };
@@ -325,13 +327,18 @@ static void add_finish(struct reading *r, struct bytes word, struct bytes sequen
 }
 
 /* A finish reason that tells of a broken provider is an error, never an end. */
+static bool is_fault(struct bytes word)
+{
+    return bytes_is(word, "error") || bytes_is(word, "insufficient_system_resource");
+}
+
 static void read_finish(struct reading *r, yyjson_val *choice)
 {
     struct bytes word = json_tree_str(choice, "finish_reason");
     yyjson_val *error = yyjson_obj_get(choice, "error");
     if (yyjson_is_obj(error) || (yyjson_is_str(error) && yyjson_get_len(error) > 0))
         add_complaint(r, choice);
-    else if (bytes_is(word, "error") || bytes_is(word, "insufficient_system_resource"))
+    else if (is_fault(word))
         add_fault(r, word);
     else if (word.n > 0)
         add_finish(r, word, json_tree_str(choice, "stop_reason"));
@@ -360,7 +367,14 @@ static void read_choice(struct reading *r, yyjson_val *choice)
 
 /* ---- usage ---- */
 
-static void add_usage(struct reading *r, yyjson_val *root)
+static void add_usage(struct reading *r, const struct usage *u, struct bytes tier)
+{
+    struct event *e = batch_add(&r->batch, EVENT_USAGE);
+    e->usage = *u;
+    e->name = tier;
+}
+
+static void read_usage(struct reading *r, yyjson_val *root)
 {
     yyjson_val *told = yyjson_obj_get(root, "usage");
     if (!yyjson_is_obj(told))
@@ -368,11 +382,8 @@ static void add_usage(struct reading *r, yyjson_val *root)
     if (!yyjson_is_obj(told))
         told = yyjson_obj_get(yyjson_arr_get_first(yyjson_obj_get(root, "choices")), "usage");
     struct usage u;
-    if (!yyjson_is_obj(told) || !openai_usage_read(told, &u))
-        return;
-    struct event *e = batch_add(&r->batch, EVENT_USAGE);
-    e->usage = u;
-    e->name = json_tree_str(root, "service_tier");
+    if (yyjson_is_obj(told) && openai_usage_read(told, &u))
+        add_usage(r, &u, json_tree_str(root, "service_tier"));
 }
 
 static bool is_blank(char c)
@@ -418,19 +429,23 @@ static void strip_usage(const struct decoder *d, yyjson_val *root, struct bytes 
 
 /* ---- chunks and bodies ---- */
 
-static void add_start(struct reading *r, yyjson_val *root)
+static void add_start(struct reading *r, struct bytes id, struct bytes model, struct bytes tier)
 {
     struct openai_state *s = r->s;
-    struct bytes id = json_tree_str(root, "id"), model = json_tree_str(root, "model");
     if (s->has_start && (s->has_id || id.n == 0) && (s->has_model || model.n == 0))
         return;
     struct event *e = batch_add(&r->batch, EVENT_START);
     e->id = id;
     e->text = model;
-    e->name = json_tree_str(root, "service_tier");
+    e->name = tier;
     s->has_start = true;
     s->has_id |= id.n > 0;
     s->has_model |= model.n > 0;
+}
+
+static void read_start(struct reading *r, yyjson_val *root)
+{
+    add_start(r, json_tree_str(root, "id"), json_tree_str(root, "model"), json_tree_str(root, "service_tier"));
 }
 
 static bool has_error(const struct batch *b)
@@ -459,8 +474,8 @@ static void read_answer(struct reading *r, yyjson_val *root, struct bytes name)
 {
     bool is_bad = is_complaint(root, name);
     if (!is_bad)
-        add_start(r, root);
-    add_usage(r, root);
+        read_start(r, root);
+    read_usage(r, root);
     if (is_bad)
         add_complaint(r, root);
     else
@@ -511,22 +526,67 @@ static void one_event(struct decoder *d, const struct sse_event *ev, struct deco
     batch_close(&r.batch, d, out);
 }
 
-static void whole_body(struct decoder *d, struct bytes body, struct decoded *out)
+/* ---- whole answers ---- */
+
+static void whole_of_tree(struct reading *r, yyjson_val *root, struct decoded *out)
 {
-    struct reading r = reading_of(d, true);
-    yyjson_val *root;
-    if (json_tree_borrow(bytes_trim(body), d->max_depth, &d->scratch, &root) != ERR_OK || !yyjson_is_obj(root)) {
-        malformed(out, "a body that is no JSON object");
-        return;
-    }
     bool has_choices = yyjson_arr_size(yyjson_obj_get(root, "choices")) > 0;
     if (!has_choices && !is_complaint(root, (struct bytes){0})) {
         malformed(out, "an answer without choices");
         return;
     }
-    read_answer(&r, root, (struct bytes){0});
-    if (!has_error(&r.batch))
-        batch_add(&r.batch, EVENT_DONE);
+    read_answer(r, root, (struct bytes){0});
+    if (!has_error(&r->batch))
+        batch_add(&r->batch, EVENT_DONE);
+}
+
+static void add_noted(struct reading *r, enum event_kind kind, const struct noted_text *t)
+{
+    bool is_plain = t->less == 0 || r->d->is_text_unread;
+    if (t->inside.n == 0)
+        return;
+    struct event *e =
+        batch_add_output(&r->batch, kind, is_plain ? t->inside : json_string_value(t->inside, true, &r->d->scratch));
+    e->choice = r->choice;
+    if (is_plain)
+        e->text_bytes -= t->less;
+}
+
+/* In the order of read_answer. */
+static void whole_of_notes(struct reading *r, const struct openai_noted *n)
+{
+    struct usage u;
+    batch_reserve(&r->batch, 8);
+    add_start(r, n->id.inside, n->model.inside, n->service_tier.inside);
+    if (openai_usage_of(&n->usage, &u))
+        add_usage(r, &u, n->service_tier.inside);
+    r->choice = n->choice;
+    add_noted(r, EVENT_REASONING, n->reasoning_content.inside.n > 0 ? &n->reasoning_content : &n->reasoning);
+    add_noted(r, EVENT_TEXT, &n->content);
+    add_noted(r, EVENT_REFUSAL, &n->refusal);
+    if (n->finish.inside.n > 0)
+        add_finish(r, n->finish.inside, n->sequence.inside);
+    else
+        add_finish(r, BYTES("stop"), (struct bytes){0});
+    batch_add(&r->batch, EVENT_DONE);
+}
+
+static void whole_body(struct decoder *d, struct bytes body, struct decoded *out)
+{
+    struct reading r = reading_of(d, true);
+    struct bytes text = bytes_trim(body);
+    struct json_notes notes;
+    struct openai_noted noted;
+    yyjson_val *root = NULL;
+    bool has_notes = json_notes_of(text, d->max_depth, &d->scratch, &notes);
+    if (has_notes && openai_noted_read(&notes.index, &noted) && !is_fault(noted.finish.inside))
+        whole_of_notes(&r, &noted);
+    else if (has_notes)
+        whole_of_tree(&r, json_tree_of_notes(&notes, &d->scratch), out);
+    else if (json_tree_parse(text, d->max_depth, &d->scratch, &root) == ERR_OK && yyjson_is_obj(root))
+        whole_of_tree(&r, root, out);
+    else
+        malformed(out, "a body that is no JSON object");
     batch_close(&r.batch, d, out);
 }
 

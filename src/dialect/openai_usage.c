@@ -24,42 +24,55 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* prompt_tokens holds the cached and the written tokens; ours are disjoint. */
-static void split_prompt(yyjson_val *told, int64_t prompt, struct usage *out)
+/* The details, by either name. */
+static yyjson_val *details_of(yyjson_val *told, const char *name, const char *other)
 {
-    static const char *const hits[] = {"cached_tokens", "prompt_cache_hit_tokens", "num_cached_tokens"};
-    yyjson_val *details = yyjson_obj_get(told, "prompt_tokens_details");
-    if (!yyjson_is_obj(details))
-        details = yyjson_obj_get(told, "input_tokens_details");
-    int64_t cached = count(details, "cached_tokens"), written = count(details, "cache_write_tokens");
-    if (cached < 0)
-        cached = count_any(told, hits, RM_COUNTOF(hits));
-    if (prompt >= 0) {
-        cached = least(cached, prompt);
-        written = least(written, prompt - (cached > 0 ? cached : 0));
-        out->input = prompt - (cached > 0 ? cached : 0) - (written > 0 ? written : 0);
+    yyjson_val *details = yyjson_obj_get(told, name);
+    return yyjson_is_obj(details) ? details : yyjson_obj_get(told, other);
+}
+
+/* prompt_tokens holds the cached and the written tokens; ours are disjoint. */
+static void split_prompt(const struct openai_told *told, struct usage *out)
+{
+    int64_t cached = told->cached, written = told->written;
+    if (told->prompt >= 0) {
+        cached = least(cached, told->prompt);
+        written = least(written, told->prompt - (cached > 0 ? cached : 0));
+        out->input = told->prompt - (cached > 0 ? cached : 0) - (written > 0 ? written : 0);
     }
     out->cache_read = cached;
     out->cache_write_5m = written;
+}
+
+bool openai_usage_of(const struct openai_told *told, struct usage *out)
+{
+    int64_t prompt = told->prompt, completion = told->completion, reasoning = told->reasoning;
+    *out = USAGE_NONE;
+    split_prompt(told, out);
+    /* xAI: the completion is told without its reasoning, and only the total says so. */
+    if (reasoning > 0 && prompt >= 0 && completion >= 0 && told->total == prompt + completion + reasoning)
+        completion += reasoning;
+    out->output = completion;
+    out->reasoning = completion >= 0 ? least(reasoning, completion) : reasoning;
+    return prompt >= 0 || completion >= 0;
 }
 
 bool openai_usage_read(yyjson_val *told, struct usage *out)
 {
     static const char *const prompts[] = {"prompt_tokens", "input_tokens"};
     static const char *const completions[] = {"completion_tokens", "output_tokens"};
-    *out = USAGE_NONE;
-    yyjson_val *details = yyjson_obj_get(told, "completion_tokens_details");
-    if (!yyjson_is_obj(details))
-        details = yyjson_obj_get(told, "output_tokens_details");
-    int64_t prompt = count_any(told, prompts, 2), completion = count_any(told, completions, 2);
-    int64_t reasoning = count(details, "reasoning_tokens"), total = count(told, "total_tokens");
-    split_prompt(told, prompt, out);
-    /* xAI: the completion is told without its reasoning, and only the total says so. */
-    if (reasoning > 0 && prompt >= 0 && completion >= 0 && total == prompt + completion + reasoning)
-        completion += reasoning;
-    out->output = completion;
-    out->reasoning = completion >= 0 ? least(reasoning, completion) : reasoning;
-    return prompt >= 0 || completion >= 0;
+    static const char *const hits[] = {"cached_tokens", "prompt_cache_hit_tokens", "num_cached_tokens"};
+    yyjson_val *of_prompt = details_of(told, "prompt_tokens_details", "input_tokens_details");
+    yyjson_val *of_completion = details_of(told, "completion_tokens_details", "output_tokens_details");
+    struct openai_told t = {.prompt = count_any(told, prompts, 2),
+                            .completion = count_any(told, completions, 2),
+                            .total = count(told, "total_tokens"),
+                            .cached = count(of_prompt, "cached_tokens"),
+                            .written = count(of_prompt, "cache_write_tokens"),
+                            .reasoning = count(of_completion, "reasoning_tokens")};
+    if (t.cached < 0)
+        t.cached = count_any(told, hits, RM_COUNTOF(hits));
+    return openai_usage_of(&t, out);
 }
 
 static int64_t known(int64_t v)

@@ -118,7 +118,7 @@ struct walk walk_into(const struct walk *w)
 
 struct walk walk_on(struct bytes value, const struct json_index *index)
 {
-    struct walk members = {.is_object = true, .index = index, .next = 1, .end = index->n > 0 ? index->v[0].next : 0};
+    struct walk members = walk_notes(index);
     while (value.p != NULL && walk_next_noted(&members))
         if (members.value.p == value.p)
             return members;

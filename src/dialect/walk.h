@@ -23,6 +23,7 @@ struct walk {
 /* Over the object or array in `value`; over nothing when it is neither. */
 struct walk walk_of(struct bytes value);
 static inline bool walk_next(struct walk *w);
+static inline struct walk walk_notes(const struct json_index *index);
 /* Over what is in the value that w stands on. */
 struct walk walk_into(const struct walk *w);
 /* Stands on a member of the outer object of a text that has notes (without any, or p NULL: simply on a value):
@@ -68,6 +69,12 @@ static inline bool walk_next_noted(struct walk *w)
     w->value = walk_noted(w->index, w->here);
     w->next = w->index->v[w->here].next;
     return true;
+}
+
+/* Over the outer object of a text that has notes. */
+static inline struct walk walk_notes(const struct json_index *index)
+{
+    return (struct walk){.is_object = true, .index = index, .next = 1, .end = index->n > 0 ? index->v[0].next : 0};
 }
 
 static inline bool walk_next(struct walk *w)

@@ -349,7 +349,8 @@ static __attribute__((noinline)) bool put_any(struct draft *d, const struct outp
     for (size_t i = 0; i < in->n; i++) {
         const struct event *e = &in->v[i];
         d->has_done = d->has_done || e->kind == EVENT_DONE;
-        d->n_collected += EVENT_COST + e->text.n + e->id.n + e->name.n;
+        if (d->mode != MODE_KEEP) /* of that only the bytes are kept, and the exchange has their limit */
+            d->n_collected += EVENT_COST + e->text.n + e->id.n + e->name.n;
     }
     if (d->mode == MODE_RELAY && d->o.shown != NULL)
         note_begun(d, in);

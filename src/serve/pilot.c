@@ -391,6 +391,7 @@ static void open_exchange(struct pilot *p, const struct relay_action *a, const s
                                  .is_fresh = a->is_fresh,
                                  .strips_usage = c->dialect == target && c->call.is_stream && !c->call.wants_usage,
                                  .skip_bad_events = c->route->on_bad_event == BAD_EVENT_SKIP,
+                                 .is_text_unread = c->dialect == target && !c->call.is_stream,
                                  .connect_timeout_ms = a->connect_timeout_ms,
                                  .max_depth = (unsigned)f->config->limits.json_depth,
                                  .max_event = f->config->limits.event_bytes,

@@ -325,6 +325,7 @@ static void open_answer(struct exchange *x, const struct head *h)
                                .max_body = asked->max_body,
                                .strips_usage = asked->strips_usage,
                                .skip_bad_events = asked->skip_bad_events,
+                               .is_text_unread = asked->is_text_unread,
                                .arena = &x->arena,
                                .reads = x->upstream->pool.reads};
     answer_init(&x->answer, &spec, h);

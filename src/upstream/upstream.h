@@ -31,6 +31,7 @@ struct exchange_spec {
     bool is_fresh;      /* do not take a pooled connection */
     bool strips_usage;
     bool skip_bad_events;        /* on_bad_event: skip */
+    bool is_text_unread;         /* a JSON answer goes to the client as it is: see struct decoder */
     uint32_t connect_timeout_ms; /* DNS, all addresses and TLS */
     unsigned max_depth;
     size_t max_event, max_body; /* limits.event_bytes, limits.body_bytes */

@@ -1,0 +1,239 @@
+/* One walk over the notes. Members that are not named here say nothing of what the gateway must know; of those that
+ * are, a second one of the same name, or a type that is not the usual one, ends the walk: the tree says which counts.
+ */
+#include "dialect/openai_noted.h"
+
+#include "dialect/walk.h"
+
+enum { DIGITS_MAX = 9 };
+
+static bool is_null(struct bytes value)
+{
+    return value.p[0] == 'n';
+}
+
+static bool is_empty_list(const struct walk *m)
+{
+    return m->value.p[0] == '[' && m->index->v[m->here].next == m->here + 1;
+}
+
+/* ---- values ---- */
+
+static bool take_text(const struct walk *m, struct noted_text *out)
+{
+    if (out->inside.p != NULL)
+        return false;
+    out->inside = bytes_slice(m->value, 0, 0);
+    if (is_null(m->value))
+        return true;
+    if (m->value.p[0] != '"')
+        return false;
+    *out = (struct noted_text){{m->value.p + 1, m->value.n - 2}, m->index->v[m->here].less};
+    return true;
+}
+
+static bool take_word(const struct walk *m, struct noted_text *out)
+{
+    return take_text(m, out) && out->less == 0;
+}
+
+/* The reader of trees takes anything but a string for none. */
+static bool take_word_if_any(const struct walk *m, struct noted_text *out)
+{
+    if (m->value.p[0] == '"' || out->inside.p != NULL)
+        return take_word(m, out);
+    out->inside = bytes_slice(m->value, 0, 0);
+    return true;
+}
+
+/* Digits and no more; as many as cannot be too many. */
+static bool take_figure(struct bytes value, int64_t *out)
+{
+    int64_t n = 0;
+    if (value.n > DIGITS_MAX)
+        return false;
+    for (size_t i = 0; i < value.n; i++) {
+        unsigned digit = (unsigned)(unsigned char)value.p[i] - '0';
+        if (digit > 9)
+            return false;
+        n = n * 10 + digit;
+    }
+    *out = n;
+    return true;
+}
+
+static bool take_count(const struct walk *m, int64_t *out)
+{
+    return *out < 0 && take_figure(m->value, out);
+}
+
+/* ---- usage ---- */
+
+static bool read_prompt_detail(const struct walk *m, struct openai_told *out)
+{
+    if (bytes_is(m->name, "cached_tokens"))
+        return take_count(m, &out->cached);
+    if (bytes_is(m->name, "cache_write_tokens"))
+        return take_count(m, &out->written);
+    return true;
+}
+
+static bool read_completion_detail(const struct walk *m, struct openai_told *out)
+{
+    return !bytes_is(m->name, "reasoning_tokens") || take_count(m, &out->reasoning);
+}
+
+static bool read_details(const struct walk *m, bool *is_there, bool read(const struct walk *m, struct openai_told *out),
+                         struct openai_told *out)
+{
+    if (*is_there || (m->value.p[0] != '{' && !is_null(m->value)))
+        return false;
+    *is_there = true;
+    struct walk detail = walk_into(m);
+    while (walk_next(&detail))
+        if (!read(&detail, out))
+            return false;
+    return true;
+}
+
+/* Other names for the same are other hosts': theirs are the tree's. */
+static bool is_other_name(struct bytes name)
+{
+    return bytes_is(name, "input_tokens") || bytes_is(name, "output_tokens") ||
+           bytes_is(name, "input_tokens_details") || bytes_is(name, "output_tokens_details") ||
+           bytes_is(name, "cached_tokens") || bytes_is(name, "prompt_cache_hit_tokens") ||
+           bytes_is(name, "num_cached_tokens");
+}
+
+static bool read_usage(const struct walk *value, struct openai_noted *out)
+{
+    struct openai_told *told = &out->usage;
+    bool has_prompt_details = false, has_completion_details = false;
+    if (out->has_usage || value->value.p[0] != '{')
+        return false;
+    out->has_usage = true;
+    *told = OPENAI_TOLD_NONE;
+    struct walk m = walk_into(value);
+    for (bool is_usual = true; walk_next(&m);) {
+        if (bytes_is(m.name, "prompt_tokens"))
+            is_usual = take_count(&m, &told->prompt);
+        else if (bytes_is(m.name, "completion_tokens"))
+            is_usual = take_count(&m, &told->completion);
+        else if (bytes_is(m.name, "total_tokens"))
+            is_usual = take_count(&m, &told->total);
+        else if (bytes_is(m.name, "prompt_tokens_details"))
+            is_usual = read_details(&m, &has_prompt_details, read_prompt_detail, told);
+        else if (bytes_is(m.name, "completion_tokens_details"))
+            is_usual = read_details(&m, &has_completion_details, read_completion_detail, told);
+        else
+            is_usual = !is_other_name(m.name);
+        if (!is_usual)
+            return false;
+    }
+    return true;
+}
+
+/* ---- the choice ---- */
+
+static bool read_message_member(const struct walk *m, struct openai_noted *out)
+{
+    struct bytes name = m->name;
+    if (bytes_is(name, "content"))
+        return take_text(m, &out->content);
+    if (bytes_is(name, "refusal"))
+        return take_text(m, &out->refusal);
+    if (bytes_is(name, "reasoning_content"))
+        return take_text(m, &out->reasoning_content);
+    if (bytes_is(name, "reasoning"))
+        return take_text(m, &out->reasoning);
+    if (bytes_is(name, "tool_calls") || bytes_is(name, "annotations") || bytes_is(name, "reasoning_details"))
+        return is_null(m->value) || is_empty_list(m);
+    if (bytes_is(name, "function_call") || bytes_is(name, "audio"))
+        return is_null(m->value);
+    return true;
+}
+
+static bool read_message(const struct walk *value, struct openai_noted *out)
+{
+    if (out->has_message || value->value.p[0] != '{')
+        return false;
+    out->has_message = true;
+    struct walk m = walk_into(value);
+    while (walk_next(&m))
+        if (!read_message_member(&m, out))
+            return false;
+    return true;
+}
+
+static bool read_index(const struct walk *m, struct openai_noted *out)
+{
+    int64_t n;
+    if (out->has_index || !take_figure(m->value, &n) || n > UINT16_MAX)
+        return false;
+    out->has_index = true;
+    out->choice = (uint16_t)n;
+    return true;
+}
+
+static bool read_choice_member(const struct walk *m, struct openai_noted *out)
+{
+    struct bytes name = m->name;
+    if (bytes_is(name, "index"))
+        return read_index(m, out);
+    if (bytes_is(name, "message"))
+        return read_message(m, out);
+    if (bytes_is(name, "finish_reason"))
+        return take_word(m, &out->finish);
+    if (bytes_is(name, "stop_reason"))
+        return take_word_if_any(m, &out->sequence);
+    if (bytes_is(name, "error") || bytes_is(name, "delta"))
+        return is_null(m->value);
+    return true;
+}
+
+static bool read_choices(const struct walk *value, struct openai_noted *out)
+{
+    if (out->has_choice || value->value.p[0] != '[')
+        return false;
+    out->has_choice = true;
+    struct walk choice = walk_into(value);
+    if (!walk_next(&choice) || choice.value.p[0] != '{')
+        return false;
+    struct walk m = walk_into(&choice);
+    while (walk_next(&m))
+        if (!read_choice_member(&m, out))
+            return false;
+    return out->has_message && !walk_next(&choice);
+}
+
+/* ---- the answer ---- */
+
+static bool read_member(const struct walk *m, struct openai_noted *out)
+{
+    struct bytes name = m->name;
+    if (bytes_is(name, "id"))
+        return take_word(m, &out->id);
+    if (bytes_is(name, "object"))
+        return take_word(m, &out->object) && !bytes_is(out->object.inside, "error");
+    if (bytes_is(name, "model"))
+        return take_word(m, &out->model);
+    if (bytes_is(name, "choices"))
+        return read_choices(m, out);
+    if (bytes_is(name, "usage"))
+        return read_usage(m, out);
+    if (bytes_is(name, "service_tier"))
+        return take_word(m, &out->service_tier);
+    if (bytes_is(name, "error"))
+        return is_null(m->value);
+    return !bytes_is(name, "type");
+}
+
+bool openai_noted_read(const struct json_index *index, struct openai_noted *out)
+{
+    *out = (struct openai_noted){.has_usage = false};
+    struct walk m = walk_notes(index);
+    while (walk_next(&m))
+        if (!read_member(&m, out))
+            return false;
+    return out->has_choice && out->has_usage;
+}
