@@ -513,8 +513,22 @@ STEP bool value(struct spot *s)
     return true;
 }
 
+/* The member of that name; NULL: it is not wanted. */
+STEP struct json_member *find_wanted(struct json_member *members, size_t n, const uint32_t *wanted, struct bytes name)
+{
+    if (wanted == NULL)
+        return json_member_named(members, n, name);
+    uint32_t some = name.n <= JSON_NAME_MAX ? wanted[name.n] : 0;
+    for (; some != 0; some &= some - 1) {
+        struct json_member *m = &members[__builtin_ctz(some)];
+        if (memcmp(m->name, name.p, name.n) == 0)
+            return m;
+    }
+    return NULL;
+}
+
 /* One `"name": value` of the outermost object. */
-STEP bool member(struct spot *s, struct json_member *members, size_t n)
+STEP bool member(struct spot *s, struct json_member *members, size_t n, const uint32_t *wanted)
 {
     if (!is_next(s, '"'))
         return false;
@@ -522,7 +536,7 @@ STEP bool member(struct spot *s, struct json_member *members, size_t n)
     if (!string(s) || s->less != 0)
         return false; /* a name with escapes may be a wanted one */
     note(s, at, 0);
-    struct json_member *m = json_member_named(members, n, bytes_from(at + 1, (size_t)(s->p - at) - 2));
+    struct json_member *m = find_wanted(members, n, wanted, bytes_from(at + 1, (size_t)(s->p - at) - 2));
     if (!colon(s) || (m != NULL && m->type != JSON_ABSENT))
         return false;
     blanks(s);
@@ -539,7 +553,8 @@ STEP bool member(struct spot *s, struct json_member *members, size_t n)
     return true;
 }
 
-static inline bool is_object(struct spot *s, struct json_member *members, size_t n, struct json_scan *scan)
+STEP bool is_object(struct spot *s, struct json_member *members, size_t n, const uint32_t *wanted,
+                    struct json_scan *scan)
 {
     const unsigned char *end = s->text->end;
     bool is_fine = is_next(s, '{');
@@ -549,7 +564,7 @@ static inline bool is_object(struct spot *s, struct json_member *members, size_t
     scan->is_empty = is_next(s, '}');
     if (scan->is_empty)
         return s->p + 1 == end;
-    while (member(s, members, n)) {
+    while (member(s, members, n, wanted)) {
         if (!is_next(s, ','))
             return *s->p == '}' && s->p + 1 == end;
         s->p++;
@@ -619,10 +634,8 @@ static bool scan_text(struct bytes text, unsigned max_depth, struct json_member 
     t.last = t.end - (size < JSON_TINY ? 0 : JSON_BLOCK + 4);
     t.near = t.end - (size < JSON_TINY ? 0 : JSON_SHORT + 1);
     *scan = (struct json_scan){.error_at = text.n};
-    for (size_t i = 0; i < n; i++)
-        members[i].type = JSON_ABSENT;
     struct spot s = begin(&t, &levels, max_depth, index);
-    if (!is_object(&s, members, n, scan))
+    if (!is_object(&s, members, n, index != NULL ? index->wanted : NULL, scan))
         return false;
     if (index != NULL)
         end_notes(&s, text.p, scan, index);

@@ -369,6 +369,8 @@ enum err json_scan_indexed(struct bytes text, unsigned max_depth, struct json_me
 
 enum err json_scan(struct bytes text, unsigned max_depth, struct json_member *members, size_t n, struct json_scan *scan)
 {
+    for (size_t i = 0; i < n; i++)
+        members[i].type = JSON_ABSENT;
     if (scan_blocks(text, max_depth, members, n, scan, NULL))
         return ERR_OK;
     return json_scan_scalar(text, max_depth, members, n, scan);

@@ -35,7 +35,7 @@ struct json_scan {
  *
  *     text    {"a":[1,{"b":2}],"c":"x\n"}
  *     v       0 1  2 3 4 5  6   7   8          next of 2 is 7, of 4 as well, of 0 is 9 */
-enum { JSON_LEVELS_MAX = 15 };
+enum { JSON_LEVELS_MAX = 15, JSON_NAME_MAX = 31 };
 
 struct json_note {
     uint32_t at, end; /* [at, end) of the text: strings with their quotes */
@@ -48,6 +48,8 @@ struct json_note {
 struct json_index {
     struct json_note *v; /* in: the caller's, room for max */
     uint32_t max;
+    const uint32_t *wanted; /* in: the members by the length of their names up to JSON_NAME_MAX, a bit each for the
+                               first 32; NULL = all are compared */
     uint32_t levels; /* in: so many levels of objects and arrays within the outer object are noted, up to the maximum */
     uint32_t n;      /* out; 0 = nothing is noted: there was no room for all, or nobody looked */
     const char *text; /* out: where the text begins that the notes count from */
@@ -58,7 +60,7 @@ struct json_index {
 /* Scans `text`; fills the n members and *scan. max_depth counts nested objects and arrays, the outer one is 1. */
 enum err json_scan(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
                    struct json_scan *scan) RM_MUST_USE;
-/* The same, with the notes when it is ERR_OK. */
+/* The same, with the notes when it is ERR_OK. The members come as JSON_ABSENT. */
 enum err json_scan_indexed(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
                            struct json_scan *scan, struct json_index *index) RM_MUST_USE;
 /* The raw value of a member, as in the text (strings with quotes). */

@@ -13,7 +13,7 @@ enum { LINKS_MAX = 34, DECIDED_MAX = 14, EDITS_MAX = LINKS_MAX + DECIDED_MAX, ME
 
 /* Members are the dialect's, by number (none in a translated body), then others that the link sets or drops. */
 struct edits {
-    const char *const *names; /* n_own of them: of the dialect's */
+    const struct json_member *names; /* n_own of them: of the dialect's */
     size_t n_own, n_others, n;
     struct bytes text;
     struct json_scan scan;
@@ -69,7 +69,7 @@ static const struct json_member *own(const struct edits *e, enum body_member num
 static size_t index_of(const struct edits *e, const char *name)
 {
     size_t i = 0;
-    while (i < e->n_own && strcmp(e->names[i], name) != 0)
+    while (i < e->n_own && strcmp(e->names[i].name, name) != 0)
         i++;
     if (i < e->n_own)
         return i;
@@ -495,7 +495,7 @@ static enum err scan_for_edits(struct building *b, struct bytes text)
         return ERR_OK;
     }
     for (size_t i = 0; i < n; i++)
-        e->members[i] = (struct json_member){.name = i < e->n_own ? e->names[i] : e->others[i - e->n_own]};
+        e->members[i] = (struct json_member){.name = i < e->n_own ? e->names[i].name : e->others[i - e->n_own]};
     e->v_members = e->members;
     enum err err = json_scan(text, b->max_depth, e->members, n, &e->scan);
     if (err == ERR_OK)
@@ -507,7 +507,7 @@ static enum err scan_for_edits(struct building *b, struct bytes text)
 
 static enum err splice_body(struct building *b, bool is_chat, struct bytes body, struct pieces *out)
 {
-    b->edits.names = is_chat ? chat_names : messages_names;
+    b->edits.names = is_chat ? chat_members : messages_members;
     b->edits.n_own = is_chat ? CHAT_MEMBERS : MESSAGES_MEMBERS;
     enum err e = want_links_members(b);
     if (e == ERR_OK)

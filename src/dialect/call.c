@@ -104,16 +104,35 @@ static enum err read_stream(struct reading *r)
     return ERR_OK;
 }
 
+/* The value of a number of a few figures, as most are. */
+static bool is_few_figures(struct bytes number, int64_t *out)
+{
+    int64_t n = 0;
+    if (number.n == 0 || number.n > 9 || (number.p[0] == '0' && number.n > 1))
+        return false;
+    for (size_t i = 0; i < number.n; i++) {
+        if (number.p[i] < '0' || number.p[i] > '9')
+            return false;
+        n = n * 10 + (number.p[i] - '0');
+    }
+    *out = n;
+    return true;
+}
+
+static bool whole_value(struct reading *r, struct bytes number, int64_t *out)
+{
+    yyjson_val *v;
+    return is_few_figures(number, out) || (small_tree(r, number, &v) == ERR_OK && json_tree_to_int(v, out));
+}
+
 /* A whole number of at least `least`; leaves *out alone when the member is not given. */
 static enum err read_whole(struct reading *r, enum body_member number, int64_t least, int64_t *out)
 {
     const struct json_member *m = member(r, number);
-    yyjson_val *v;
+    int64_t n;
     if (!is_given(m))
         return ERR_OK;
-    int64_t n;
-    if (m->type != JSON_NUMBER || small_tree(r, json_member_raw(r->body, m), &v) != ERR_OK ||
-        !json_tree_to_int(v, &n) || n < least)
+    if (m->type != JSON_NUMBER || !whole_value(r, json_member_raw(r->body, m), &n) || n < least)
         return refuse(r, ERR_TYPE,
                       arena_printf(r->arena, "%s must be a whole number of at least %d", m->name, (int)least).p);
     *out = n;
@@ -231,11 +250,35 @@ static void count_tool_calls(struct call *c, const struct walk *calls)
     }
 }
 
+static bool note_is(const struct json_index *index, const struct json_note *n, const char *text, size_t size)
+{
+    return n->end - n->at == size && memcmp(index->text + n->at, text, size) == 0;
+}
+#define NOTE_IS(index, note, text) note_is(index, note, text, sizeof(text) - 1)
+
+/* Most messages are a role and a text, and five notes tell all of one. False: it is not known to be such. */
+static bool count_plain_message(struct call *c, const struct walk *message, bool *is_users)
+{
+    const struct json_index *index = message->index;
+    if (index == NULL)
+        return false;
+    const struct json_note *n = &index->v[message->here], *role = n + 2, *content = n + 4;
+    if (index->text[n->at] != '{' || n->next != message->here + 5 || !NOTE_IS(index, role - 1, "\"role\"") ||
+        index->text[role->at] != '"' || !NOTE_IS(index, content - 1, "\"content\"") || index->text[content->at] != '"')
+        return false;
+    c->has_prefill = NOTE_IS(index, role, "\"assistant\"");
+    *is_users = NOTE_IS(index, role, "\"user\"");
+    c->prompt_bytes += content->end - content->at - 2 - content->less;
+    return true;
+}
+
 /* True: it is the user's. */
 static bool count_message(struct call *c, const struct walk *message)
 {
-    struct walk w = walk_into(message);
     bool is_users = false;
+    if (count_plain_message(c, message, &is_users))
+        return is_users;
+    struct walk w = walk_into(message);
     c->has_prefill = false;
     while (walk_next(&w)) {
         if (bytes_is(w.name, "role")) {
@@ -254,22 +297,29 @@ static bool count_message(struct call *c, const struct walk *message)
     return is_users;
 }
 
+/* Where messages begin; NULL = there is none. */
+struct talk {
+    const char *first_users, *last;
+    size_t n;
+};
+
 /* What stands before the first of the user's messages is the head. */
-static void count_messages(struct call *c, const struct walk *messages, struct walk *last, size_t *n)
+static struct talk count_messages(struct call *c, const struct walk *messages)
 {
     struct walk w = walk_into(messages);
-    bool is_head = true;
+    struct talk t = {NULL, NULL, 0};
     while (!w.is_object && walk_next(&w)) {
         uint64_t bytes = c->prompt_bytes;
         bool is_marked = c->has_cache_markers;
-        if (count_message(c, &w) && is_head) {
-            is_head = false;
+        if (count_message(c, &w) && t.first_users == NULL) {
+            t.first_users = w.value.p;
             c->head_bytes = bytes;
             c->has_head_marker = is_marked;
         }
-        *last = w;
-        (*n)++;
+        t.last = w.value.p;
+        t.n++;
     }
+    return t;
 }
 
 static void count_tools(struct call *c, const struct walk *tools)
@@ -307,14 +357,13 @@ static uint64_t hash_end(uint64_t h)
 }
 
 /* The messages up to the first of the user's: before it, the head. */
-static void hash_talk(struct call *c, uint64_t head, const struct walk *messages)
+static void hash_talk(struct call *c, uint64_t head, const struct walk *messages, const char *first_users)
 {
     struct walk w = walk_into(messages);
-    while (!w.is_object && walk_next(&w)) {
-        struct walk role = walk_into(&w);
+    while (first_users != NULL && walk_next(&w)) {
         uint64_t before = head;
         head = mix_message(head, &w);
-        if (walk_find(&role, "role") && raw_is(role.value, "user")) {
+        if (w.value.p == first_users) {
             c->talk_hash = hash_end(head);
             c->head_hash = c->head_bytes > 0 ? hash_end(before) : 0;
             return;
@@ -341,17 +390,16 @@ static void read_prompt(struct reading *r, struct bytes system)
     struct call *c = r->call;
     struct bytes text = raw(r, IN_MESSAGES);
     struct walk tools = walk_on(raw(r, IN_TOOLS), &r->index), messages = walk_on(text, &r->index);
-    struct walk instructions = walk_on(system, &r->index), last = {0};
-    size_t n = 0;
+    struct walk instructions = walk_on(system, &r->index);
     count_tools(c, &tools);
     count_content(c, &instructions, 0);
-    count_messages(c, &messages, &last, &n);
-    size_t last_at = n > 0 ? (size_t)(last.value.p - text.p) : 0;
+    struct talk talk = count_messages(c, &messages);
+    size_t last_at = talk.n > 0 ? (size_t)(talk.last - text.p) : 0;
     uint64_t head = json_mix(json_mix(0x52494e47, tools.value), system),
              before = json_mix(head, bytes_slice(text, 0, last_at));
-    hash_talk(c, head, &messages);
+    hash_talk(c, head, &messages, talk.first_users);
     c->cache_hash = hash_marked(c->cache_end, head, text, before, last_at);
-    if (n < 2 && !c->has_tools && system.n == 0)
+    if (talk.n < 2 && !c->has_tools && system.n == 0)
         return; /* nothing stands before the last message */
     c->prefix_hash = hash_end(before);
 }
@@ -387,15 +435,6 @@ static enum err scan_body(struct reading *r)
     return ERR_OK;
 }
 
-/* The members that are looked for, in the arena. */
-static void look_for(struct reading *r, const char *const *names, size_t n)
-{
-    r->n = n;
-    r->members = arena_alloc_raw(r->arena, n * sizeof *r->members);
-    for (size_t i = 0; i < n; i++)
-        r->members[i] = (struct json_member){.name = names[i]};
-}
-
 static enum err read_common(struct reading *r)
 {
     *r->call = (struct call){.n = 1,
@@ -415,11 +454,15 @@ static enum err read_common(struct reading *r)
 }
 
 /* What all dialects have, then `rest`. The notes go when all is read. */
-static enum err read_body(struct reading *r, const char *const *names, size_t n, enum err (*rest)(struct reading *r))
+static enum err read_body(struct reading *r, const struct json_member *members, size_t n, const uint32_t *lengths,
+                          enum err (*rest)(struct reading *r))
 {
     struct json_note few[FEW_NOTES];
     r->few = few;
-    look_for(r, names, n);
+    r->n = n;
+    r->members = arena_alloc_raw(r->arena, n * sizeof *members);
+    memcpy(r->members, members, n * sizeof *members);
+    r->index.wanted = lengths;
     enum err e = read_common(r);
     if (e == ERR_OK)
         e = rest(r);
@@ -495,7 +538,7 @@ static enum err read_openai(struct reading *r)
 enum err openai_read_call(struct bytes body, unsigned max_depth, struct arena *a, struct call *out, const char **why)
 {
     struct reading r = {.body = body, .max_depth = max_depth, .arena = a, .call = out, .why = why};
-    return read_body(&r, chat_names, CHAT_MEMBERS, read_openai);
+    return read_body(&r, chat_members, CHAT_MEMBERS, chat_lengths, read_openai);
 }
 
 static enum err read_anthropic(struct reading *r)
@@ -519,7 +562,7 @@ static enum err read_anthropic(struct reading *r)
 enum err anthropic_read_call(struct bytes body, unsigned max_depth, struct arena *a, struct call *out, const char **why)
 {
     struct reading r = {.body = body, .max_depth = max_depth, .arena = a, .call = out, .why = why};
-    return read_body(&r, messages_names, MESSAGES_MEMBERS, read_anthropic);
+    return read_body(&r, messages_members, MESSAGES_MEMBERS, messages_lengths, read_anthropic);
 }
 
 enum err dialect_read_call(const struct dialect *d, struct bytes body, unsigned max_depth, struct arena *a,

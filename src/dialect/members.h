@@ -3,6 +3,8 @@
 #ifndef RM_DIALECT_MEMBERS_H
 #define RM_DIALECT_MEMBERS_H
 
+#include "codec/json_scan.h"
+
 /* In the order of the names below; the first ones are both dialects'. */
 enum body_member {
     IN_MODEL,
@@ -43,6 +45,8 @@ enum body_member {
     MESSAGES_MEMBERS
 };
 
-extern const char *const chat_names[CHAT_MEMBERS], *const messages_names[MESSAGES_MEMBERS];
+/* As a scan looks for them: not found yet, and by the length of their names (struct json_index, wanted). */
+extern const struct json_member chat_members[CHAT_MEMBERS], messages_members[MESSAGES_MEMBERS];
+extern const uint32_t chat_lengths[JSON_NAME_MAX + 1], messages_lengths[JSON_NAME_MAX + 1];
 
 #endif

@@ -1,6 +1,7 @@
 /* What is read from a client's body, and what is refused. */
 #include "unit.h"
 
+#include "dialect/members.h"
 #include "request_case.h"
 
 static enum err reads(const struct dialect *d, struct bytes body, struct arena *a, struct call *c, const char **why)
@@ -395,6 +396,7 @@ static void check_notes(const struct dialect *d, const char *rest, uint64_t prom
     assert_true(c[0].has_prefill == c[1].has_prefill && c[0].has_vision == c[1].has_vision);
     assert_true(c[0].has_cache_markers == c[1].has_cache_markers && c[0].needs_whole == c[1].needs_whole);
     assert_true(bytes_eq(c[0].state, c[1].state) && bytes_eq(c[0].effort, c[1].effort));
+    assert_true(c[0].head_hash == c[1].head_hash && c[0].head_bytes == c[1].head_bytes);
     arena_fini(&a);
 }
 
@@ -417,6 +419,49 @@ static void notes_change_no_fact(void **state)
                 "\"tool_result\",\"content\":[{\"type\":\"text\",\"text\":\"@\"}]}]},{\"role\":\"assistant\","
                 "\"content\":\"@\"}]}",
                 4 * LONG);
+}
+
+/* A message of a role and a text is told from its notes; what only looks like one is not. */
+static void plain_messages(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *message;
+        uint64_t bytes;
+    } rows[] = {{"{\"role\":\"user\",\"content\":\"\\u00e9t\\u00e9\"}", 5},
+                {"{ \"role\" : \"assistant\" , \"content\" : \"four\" }", 4},
+                {"{\"content\":\"four\",\"role\":\"assistant\"}", 4},
+                {"{\"role\":\"\\u0075ser\",\"content\":\"four\"}", 4},
+                {"{\"role\":\"user\",\"role\":\"four\"}", 0},
+                {"{\"role\":\"user\",\"contents\":\"four\"}", 0},
+                {"{\"role\":\"user\",\"content\":null}", 0},
+                {"{\"role\":null,\"content\":\"four\"}", 4},
+                {"{\"role\":\"user\",\"content\":[]}", 0},
+                {"{\"role\":\"user\",\"content\":\"four\",\"name\":\"n\"}", 4},
+                {"[\"role\",\"user\",\"content\",\"four\"]", 0},
+                {"{\"role\":\"user\"}", 0},
+                {"\"role\"", 0}};
+    for (size_t i = 0; i < RM_COUNTOF(rows); i++)
+        for (size_t k = 0; k < RM_COUNTOF(rows); k++) {
+            struct buf rest = {0};
+            buf_printf(&rest, ",\"messages\":[%s,%s]}", rows[i].message, rows[k].message);
+            check_notes(&chat, buf_cstr(&rest), rows[i].bytes + rows[k].bytes);
+            buf_fini(&rest);
+        }
+}
+
+/* Each of them is found by the length of its name: standing twice, it is refused. */
+static void every_member_is_looked_for(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CHAT_MEMBERS + MESSAGES_MEMBERS; i++) {
+        bool is_chat = i < CHAT_MEMBERS;
+        const char *name = is_chat ? chat_members[i].name : messages_members[i - CHAT_MEMBERS].name;
+        struct buf body = {0};
+        buf_printf(&body, "{\"%s\":null,\"x\":1,\"%s\":null}", name, name);
+        check_refused(is_chat ? &chat : &messages, buf_cstr(&body), ERR_DUPLICATE, name);
+        buf_fini(&body);
+    }
 }
 
 static void mangled_bodies(void **state)
@@ -468,6 +513,8 @@ int main(void)
         cmocka_unit_test(what_a_cache_could_hold),
         cmocka_unit_test(the_hash_of_a_prefix_stays),
         cmocka_unit_test(notes_change_no_fact),
+        cmocka_unit_test(plain_messages),
+        cmocka_unit_test(every_member_is_looked_for),
         cmocka_unit_test(mangled_bodies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
