@@ -2,21 +2,13 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "base/poison.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-struct arena_block {
-    struct arena_block *before;
-    size_t used;
-    size_t cap;
-    _Alignas(16) char data[];
-};
-
 /* The first two blocks, with their heads, are of what malloc hands out from a thread's own list, without a search: up
  * to 1,032 bytes. */
-enum { FIRST_BLOCK = 480, MOST_BLOCK = 64 * 1024, ALIGN = 16 };
+enum { FIRST_BLOCK = 480, MOST_BLOCK = 64 * 1024 };
 
 void arena_init(struct arena *a)
 {
@@ -50,6 +42,7 @@ static void add_block(struct arena *a, size_t need)
     if (cap < need)
         cap = need;
 #endif
+    cap = (cap + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
     struct arena_block *b = mem_alloc(sizeof *b + cap);
     b->before = a->last;
     b->used = 0;
@@ -59,24 +52,13 @@ static void add_block(struct arena *a, size_t need)
     a->last = b;
 }
 
-void *arena_alloc_raw(struct arena *a, size_t n)
+void *arena_alloc_more(struct arena *a, size_t n)
 {
+    size_t least = n > 0 ? n : 1;
     RM_ASSERT(n < SIZE_MAX / 4);
-    size_t need = (n + ALIGN - 1) / ALIGN * ALIGN;
-    if (need == 0)
-        need = ALIGN;
-    if (a->last == NULL || a->last->cap - a->last->used < need)
-        add_block(a, need);
-    char *p = a->last->data + a->last->used;
-    a->last->used += need;
-    a->n_bytes += need;
-    UNPOISON(p, n ? n : 1);
-    return p;
-}
-
-void *arena_alloc(struct arena *a, size_t n)
-{
-    return memset(arena_alloc_raw(a, n), 0, n);
+    if (a->last == NULL || a->last->cap - a->last->used < least)
+        add_block(a, least);
+    return arena_alloc_raw(a, least);
 }
 
 void arena_reserve(struct arena *a, size_t n)

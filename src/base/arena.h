@@ -8,8 +8,16 @@
 #define RM_BASE_ARENA_H
 
 #include "base/bytes.h"
+#include "base/poison.h"
 
-struct arena_block;
+#include <string.h>
+
+enum { ARENA_ALIGN = 16 };
+struct arena_block { /* arena.c's own */
+    struct arena_block *before;
+    size_t used, cap; /* multiples of ARENA_ALIGN */
+    _Alignas(ARENA_ALIGN) char data[];
+};
 struct arena {
     struct arena_block *last; /* NULL = nothing allocated yet */
     size_t n_bytes;           /* handed out since init */
@@ -24,10 +32,26 @@ struct arena_mark {
 void arena_init(struct arena *a);
 /* Releases everything; the arena is empty again. */
 void arena_fini(struct arena *a);
-/* n bytes, zeroed, aligned for any object. Never NULL. */
-void *arena_alloc(struct arena *a, size_t n);
-/* The same, not zeroed: for large pieces that are written at once. */
-void *arena_alloc_raw(struct arena *a, size_t n);
+/* Of a new block, where the last one has no room. */
+void *arena_alloc_more(struct arena *a, size_t n);
+/* n bytes, not zeroed, aligned for any object; for what is written at once. Never NULL. */
+static inline void *arena_alloc_raw(struct arena *a, size_t n)
+{
+    struct arena_block *b = a->last;
+    if (b == NULL || n - 1 >= b->cap - b->used) /* 0 bytes take room as well, so that each has a place of its own */
+        return arena_alloc_more(a, n);
+    size_t taken = (n + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
+    char *p = b->data + b->used;
+    b->used += taken;
+    a->n_bytes += taken;
+    UNPOISON(p, n);
+    return p;
+}
+/* The same, zeroed. */
+static inline void *arena_alloc(struct arena *a, size_t n)
+{
+    return memset(arena_alloc_raw(a, n), 0, n);
+}
 /* Makes sure that the next n bytes need no new block. Before the mark of a scratch arena: they stay, and what fits in
  * them never costs a malloc. */
 void arena_reserve(struct arena *a, size_t n);

@@ -1,7 +1,6 @@
 #include "base/log.h"
 
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -10,21 +9,24 @@
 static _Atomic int min_level = LOG_INFO;
 static char traced[8][16];
 static int n_traced;
+_Atomic bool log_traces;
+
+static void note_traces(void)
+{
+    atomic_store(&log_traces, n_traced > 0 || atomic_load(&min_level) <= LOG_TRACE);
+}
 
 void log_set_level(enum log_level level)
 {
     atomic_store(&min_level, (int)level);
+    note_traces();
 }
 
 void log_trace_room(const char *room)
 {
     if (n_traced < (int)RM_COUNTOF(traced))
         snprintf(traced[n_traced++], sizeof traced[0], "%s", room);
-}
-
-bool log_is_tracing(void)
-{
-    return n_traced > 0 || atomic_load_explicit(&min_level, memory_order_relaxed) <= LOG_TRACE;
+    note_traces();
 }
 
 bool log_is_on(enum log_level level, const char *room)

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 enum log_level { LOG_TRACE, LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
@@ -15,7 +16,11 @@ void log_set_level(enum log_level level);
 /* Turns trace lines of one room on ("relay"), or of all ("all"). */
 void log_trace_room(const char *room);
 /* Any room's trace lines are on. */
-bool log_is_tracing(void);
+extern _Atomic bool log_traces;
+static inline bool log_is_tracing(void)
+{
+    return atomic_load_explicit(&log_traces, memory_order_relaxed);
+}
 bool log_is_on(enum log_level level, const char *room);
 /* `room` names the source room, `id` the request or "-". Control characters in the message are escaped. Any thread. */
 void log_line(enum log_level level, const char *room, const char *id, const char *fmt, ...) RM_PRINTF(4, 5);

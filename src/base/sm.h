@@ -26,14 +26,13 @@ static inline void sm_init(struct sm *m, const struct sm_row *rows, unsigned sta
     m->rows = rows;
     m->state = (uint8_t)state;
 }
-/* Writes the trace line. */
-void sm_trace(const struct sm *m, unsigned state, const char *room, const char *id);
+/* Asserts the edge, and writes the trace line. */
+void sm_look(const struct sm *m, unsigned state, const char *room, const char *id) __attribute__((cold));
 /* Moves to `state`; asserts that the table has the edge. `room` and `id` go into the trace line. */
 static inline void sm_move(struct sm *m, unsigned state, const char *room, const char *id)
 {
-    RM_ASSERT(state < 32 && (m->rows[m->state].next >> state & 1) != 0);
-    if (log_is_tracing())
-        sm_trace(m, state, room, id);
+    if ((m->rows[m->state].next & SM_TO(state & 31)) == 0 || state > 31 || log_is_tracing())
+        sm_look(m, state, room, id);
     m->state = (uint8_t)state;
 }
 static inline const char *sm_name(const struct sm *m)

@@ -100,25 +100,33 @@ static size_t cut_length(const char *t, size_t n)
     return n;
 }
 
-static uint16_t put_text(char **to, const char *t)
+static __attribute__((noinline)) uint16_t put_words(char *to, const char *t)
 {
-    if (t == NULL)
-        return 0;
-    size_t n = *t == '\0' ? 0 : cut_length(t, strlen(t));
-    memcpy(*to, t, n);
-    (*to)[n] = '\0';
-    *to += n + 1;
+    size_t n = cut_length(t, strlen(t));
+    memcpy(to, t, n);
+    to[n] = '\0';
     return (uint16_t)(n + 1);
+}
+
+static inline uint16_t put_text(char **to, const char *t)
+{
+    uint16_t n = 0;
+    if (t != NULL && *t != '\0')
+        n = put_words(*to, t);
+    else if (t != NULL)
+        (*to)[n++] = '\0';
+    *to += n;
+    return n;
 }
 
 #define PUT_NUMBER(type, name) p.name = from->name;
 #define PUT_TEXT(name) p.n_##name = put_text(&to, from->name);
 
-static void put_head(struct buf *out, const struct request_record *from, bool is_keepalive)
+/* Each piece is written from `start` on; returns where it ends. */
+static char *put_head(char *start, const struct request_record *from, bool is_keepalive)
 {
     struct head p = {.served_input = -1, .served_output = -1, .is_keepalive = is_keepalive};
-    char *start = buf_reserve(out, HEAD_BYTES_MAX), *to = start + sizeof p;
-    RM_ASSERT(start != NULL);
+    char *to = start + sizeof p;
     HEAD_NUMBERS(PUT_NUMBER)
     HEAD_TEXTS(PUT_TEXT)
     for (unsigned i = 0; i < from->n_attempts; i++)
@@ -128,51 +136,57 @@ static void put_head(struct buf *out, const struct request_record *from, bool is
             break;
         }
     memcpy(start, &p, sizeof p);
-    buf_grew(out, (size_t)(to - start));
+    return to;
 }
 
-static void put_prompt(struct buf *out, const struct prompt_record *from)
+static char *put_prompt(char *start, const struct prompt_record *from)
 {
     struct packed_prompt p;
-    char *start = buf_reserve(out, PROMPT_BYTES_MAX), *to = start + sizeof p;
-    RM_ASSERT(start != NULL);
+    char *to = start + sizeof p;
     PROMPT_NUMBERS(PUT_NUMBER)
     PROMPT_TEXTS(PUT_TEXT)
     memcpy(start, &p, sizeof p);
-    buf_grew(out, (size_t)(to - start));
+    return to;
 }
 
-static void put_attempt(struct buf *out, const struct attempt_record *from)
+static char *put_attempt(char *start, const struct attempt_record *from)
 {
     struct packed_attempt p;
-    char *start = buf_reserve(out, ATTEMPT_BYTES_MAX), *to = start + sizeof p;
-    RM_ASSERT(start != NULL);
+    char *to = start + sizeof p;
     ATTEMPT_NUMBERS(PUT_NUMBER)
     ATTEMPT_TEXTS(PUT_TEXT)
     ATTEMPT_ARRAYS(PUT_TEXT)
     memcpy(start, &p, sizeof p);
-    buf_grew(out, (size_t)(to - start));
+    return to;
+}
+
+static char *room_for(struct buf *out, unsigned n_attempts)
+{
+    char *room = buf_reserve(out, HEAD_BYTES_MAX + PROMPT_BYTES_MAX + (size_t)n_attempts * ATTEMPT_BYTES_MAX);
+    RM_ASSERT(room != NULL);
+    return room;
 }
 
 size_t pack_request(struct buf *out, const struct request_record *rec)
 {
-    size_t start = out->n;
-    put_head(out, rec, false);
-    size_t head = out->n - start;
-    put_prompt(out, &rec->prompt);
+    char *start = room_for(out, rec->n_attempts), *end_of_head = put_head(start, rec, false);
+    char *to = put_prompt(end_of_head, &rec->prompt);
     for (unsigned i = 0; i < rec->n_attempts; i++)
-        put_attempt(out, &rec->attempts[i]);
-    return head;
+        to = put_attempt(to, &rec->attempts[i]);
+    buf_grew(out, (size_t)(to - start));
+    return (size_t)(end_of_head - start);
 }
 
 void pack_keepalive(struct buf *out, uint64_t id, int64_t started_wall_ms, const struct attempt_record *a)
 {
     struct attempt_record copy = *a;
     copy.kind = ATTEMPT_KEEPALIVE;
-    put_head(out,
-             &(struct request_record){.id = id, .started_wall_ms = started_wall_ms, .attempts = &copy, .n_attempts = 1},
-             true);
-    put_attempt(out, &copy);
+    char *start = room_for(out, 1);
+    char *to = put_head(
+        start,
+        &(struct request_record){.id = id, .started_wall_ms = started_wall_ms, .attempts = &copy, .n_attempts = 1},
+        true);
+    buf_grew(out, (size_t)(put_attempt(to, &copy) - start));
 }
 
 /* ---- reading: what is left of `in` moves on ---- */

@@ -47,10 +47,25 @@ static size_t character(struct bytes src)
     return n <= src.n && bytes_is_utf8(bytes_slice(src, 0, n)) ? n : 0;
 }
 
+/* Nothing but printable ASCII, as most texts are. */
+static bool is_plain(struct bytes b)
+{
+    unsigned odd = 0;
+    for (size_t i = 0; i < b.n; i++)
+        odd |= (unsigned char)(b.p[i] - 0x20) > 0x7e - 0x20;
+    return odd == 0;
+}
+
 void failure_text(char *dst, size_t cap, struct bytes src)
 {
     size_t at = 0;
     RM_ASSERT(cap > 0);
+    struct bytes fits = bytes_slice(src, 0, src.n < cap - 1 ? src.n : cap - 1);
+    if (fits.n > 0 && is_plain(fits)) {
+        memcpy(dst, fits.p, fits.n);
+        dst[fits.n] = '\0';
+        return;
+    }
     while (src.n > 0) {
         size_t n = character(src), step = n > 0 ? n : 1;
         if (at + step > cap - 1)

@@ -17,26 +17,26 @@ enum { SERVICE_BYTES = 24, PROVIDER_ID_BYTES = 64, DECISION_BYTES = 160 };
 
 /* Times are microseconds from the request's start; -1 = did not happen. */
 struct attempt_record {
-    uint16_t n;    /* 1, 2, … in order of the trail, skips included */
-    uint16_t link; /* position in the route's chain, from 0 */
+    uint16_t n;      /* 1, 2, … in order of the trail, skips included */
+    uint16_t link;   /* position in the route's chain, from 0 */
+    uint16_t status; /* 0 = none */
+    bool in_stream;
+    bool is_started;       /* false for skips: no time */
+    bool is_served;        /* the client saw this one */
+    bool is_service_told;  /* the answer said its class of service; else that is what was asked for */
+    bool is_price_standin; /* the class has no rates of its own: priced at the standard ones */
     enum attempt_kind kind;
     enum outcome outcome;
-    bool in_stream;
-    bool is_started; /* false for skips: no time */
-    bool is_served;  /* the client saw this one */
     enum cache_mark cache_mark;
-    uint16_t status; /* 0 = none */
+    enum tokens_from tokens_from;
     const char *provider, *model;
     int64_t start_us, connect_us /* -1 = reused connection */, first_byte_us, ttft_us, total_us;
-    struct usage tokens; /* all members >= 0 once finished */
-    enum tokens_from tokens_from;
+    struct usage tokens;         /* all members >= 0 once finished */
     const char *price_version;   /* NULL = no known price */
     int64_t cost_nusd;           /* NUSD_UNKNOWN without a price */
     int64_t waste_nusd;          /* what of it the client never saw */
     char service[SERVICE_BYTES]; /* class of service, in the words of price books; "" = nobody said, the standard one is
                                     taken */
-    bool is_service_told;        /* the answer said so; else it is what was asked for */
-    bool is_price_standin;       /* the class has no rates of its own: priced at the standard ones */
     int64_t retry_after_ms;      /* provider's hint; -1 = none */
     const char *provider_request_id; /* NULL or "" = none told */
     const char *abort_words; /* how it is billed although no whole answer came; NULL = nothing was to be decided. Ends
@@ -51,10 +51,6 @@ struct request_record {
     const char *route; /* as the client asked */
     const char *dialect;
     const char *provider, *model; /* serving; NULL = none */
-    bool is_stream;
-    uint16_t status; /* sent to the client; 0 = nothing was sent */
-    enum outcome outcome;
-    int16_t served_link; /* -1 = none */
     int64_t ttft_us, total_us, gateway_us;
     int64_t prompt_bytes, max_tokens /* -1 = not given */;
     const char *effort; /* "" = not given */
@@ -66,6 +62,10 @@ struct request_record {
     struct attempt_record *attempts;
     uint16_t n_attempts; /* entries in attempts, skips included */
     uint16_t n_started;  /* x-ringmain-attempts */
+    int16_t served_link; /* -1 = none */
+    uint16_t status;     /* sent to the client; 0 = nothing was sent */
+    enum outcome outcome;
+    bool is_stream;
 };
 
 /* One attempt in so many is given half its budget more, to learn how the slow ones go on. An answer past a budget that

@@ -132,11 +132,15 @@ static void fade(_Atomic uint64_t *const *v, size_t n)
 
 static void fade_side(struct side *s)
 {
+    if (get(&s->n) < RATIO_SAMPLES_MAX)
+        return;
     fade((_Atomic uint64_t *const[]){&s->n, &s->bytes, &s->tokens, &s->error, &s->judged}, LINE_SIDE);
 }
 
 static void fade_whole(struct cell *cell)
 {
+    if (get(&cell->n_whole) < RATIO_SAMPLES_MAX)
+        return;
     fade((_Atomic uint64_t *const[]){&cell->n_whole, &cell->whole_tokens}, 2);
 }
 
@@ -216,6 +220,9 @@ static int64_t tokens_of(const struct sums *s, uint64_t bytes)
 {
     if (!is_known(s))
         return (int64_t)(bytes / RATIO_FALLBACK + (bytes % RATIO_FALLBACK != 0));
+    uint64_t product;
+    if (!__builtin_mul_overflow(bytes, s->tokens, &product) && product < INT64_MAX) /* as good as always */
+        return (int64_t)(product / s->bytes + (product % s->bytes != 0));
     unsigned __int128 n = ((unsigned __int128)bytes * s->tokens + s->bytes - 1) / s->bytes;
     return n < INT64_MAX ? (int64_t)n : INT64_MAX;
 }

@@ -86,13 +86,14 @@ static enum outcome answer_nobody(struct relay *r, uint64_t now_us)
 
 enum outcome answer_exhausted(struct relay *r, uint64_t now_us)
 {
-    if (r->resume.is_going_on) /* never what somebody said who was to go on */
-        return answer_failure(r, r->resume.broke, r->resume.broke_link, now_us);
+    const struct trouble *t = r->trouble;
+    if (resume_is_going_on(r)) /* never what somebody said who was to go on */
+        return answer_failure(r, r->resume->broke, r->resume->broke_link, now_us);
     size_t n = next_n_candidates(r);
     if (n == 0)
-        return r->last ? answer_failure(r, r->last, r->last_link, now_us) : answer_nobody(r, now_us);
-    if (r->last && (n == 1 || (r->context_failed == r->last_link && r->is_larger_known)))
-        return answer_failure(r, r->last, r->last_link, now_us);
+        return t ? answer_failure(r, &t->last, t->last_link, now_us) : answer_nobody(r, now_us);
+    if (t && (n == 1 || (t->context_failed == t->last_link && t->is_larger_known)))
+        return answer_failure(r, &t->last, t->last_link, now_us);
     return answer_all_red(r, now_us);
 }
 

@@ -1,6 +1,7 @@
 #include "relay/caching.h"
 
 #include "plan/affinity.h"
+#include "relay/inside.h"
 
 struct caching_words {
     struct caching_words *next;
@@ -8,20 +9,20 @@ struct caching_words {
     const char *words;
 };
 
-static void tell(struct caching *c, uint16_t n, const char *words)
+static void tell(struct caching *c, struct arena *arena, uint16_t n, const char *words)
 {
     if (words[0] == '\0')
         return;
-    struct caching_words *t = ARENA_NEW(c->arena, struct caching_words);
-    *t = (struct caching_words){c->told, n, arena_dup(c->arena, bytes_of(words)).p};
+    struct caching_words *t = ARENA_NEW(arena, struct caching_words);
+    *t = (struct caching_words){c->told, n, arena_dup(arena, bytes_of(words)).p};
     c->told = t;
 }
 
 /* ---- the order of links ---- */
 
-static bool may_reorder(const struct caching *c, const struct directive *d)
+static bool may_reorder(const struct caching_start *s, const struct directive *d)
 {
-    return c->route->n_links > 1 && d->order == NULL && !d->fallback_off && c->facts->state.n == 0;
+    return s->route->n_links > 1 && d->order == NULL && !d->fallback_off && s->facts->state.n == 0;
 }
 
 static void move_to_front(const struct link_conf **links, size_t place)
@@ -34,34 +35,34 @@ static void move_to_front(const struct link_conf **links, size_t place)
 
 static void choose_order(struct caching *c, const struct caching_start *s, struct directive *d)
 {
-    const struct cache_conf *conf = &c->route->cache;
-    if ((conf->affinity == 0 && conf->goes_back == RETURN_AT_ONCE) || !may_reorder(c, d))
+    const struct cache_conf *conf = &s->route->cache;
+    if ((conf->affinity == 0 && conf->goes_back == RETURN_AT_ONCE) || !may_reorder(s, d))
         return;
-    const struct link_conf **links = ARENA_ARRAY(c->arena, const struct link_conf *, c->route->n_links);
-    for (size_t i = 0; i < c->route->n_links; i++)
-        links[i] = &c->route->links[i];
+    const struct link_conf **links = ARENA_ARRAY(s->arena, const struct link_conf *, s->route->n_links);
+    for (size_t i = 0; i < s->route->n_links; i++)
+        links[i] = &s->route->links[i];
     if (conf->affinity != 0)
-        affinity_order(s->key, links, c->route->n_links);
-    struct cache_return_ask ask = {.call = c->facts,
+        affinity_order(s->key, links, s->route->n_links);
+    struct cache_return_ask ask = {.call = s->facts,
                                    .links = links,
-                                   .n_links = c->route->n_links,
+                                   .n_links = s->route->n_links,
                                    .ttl_s = c->ttl_s,
                                    .registry = s->registry,
                                    .now_us = s->now_us};
     if (conf->goes_back == RETURN_BY_VALUE) {
         char why[CACHE_WORDS];
         move_to_front(links, cache_stay(c->memory, &ask, why));
-        tell(c, 0, why);
+        tell(c, s->arena, 0, why);
     }
     d->order = links;
-    d->n_order = c->route->n_links;
+    d->n_order = s->route->n_links;
 }
 
 void caching_begin(struct caching *c, const struct caching_start *s, struct directive *d)
 {
-    *c = (struct caching){.memory = s->memory, .arena = s->arena, .facts = s->facts, .route = s->route};
+    *c = (struct caching){.memory = s->memory};
     c->ttl_s = cache_wanted_s(s->facts, d->cache_ttl_s);
-    if (c->ttl_s > 0 || c->route->cache.goes_back == RETURN_BY_VALUE)
+    if (c->ttl_s > 0 || s->route->cache.goes_back == RETURN_BY_VALUE)
         cache_see(c->memory, s->facts, c->ttl_s, s->now_us);
     choose_order(c, s, d);
 }
@@ -88,8 +89,8 @@ static void settle_order_words(struct caching *c, uint16_t n, bool is_wanted)
 bool caching_withholds(struct caching *c, struct relay *r, const struct link_conf *link, uint16_t n,
                        struct registry *registry, uint64_t now_us)
 {
-    struct cache_ask ask = {.call = c->facts,
-                            .route = c->route,
+    struct cache_ask ask = {.call = r->call,
+                            .route = r->route,
                             .link = link,
                             .trail = relay_record(r),
                             .n = n,
@@ -100,7 +101,7 @@ bool caching_withholds(struct caching *c, struct relay *r, const struct link_con
     if (v.is_withheld || c->ttl_s > 0)
         relay_mark_cache(r, n, v.is_withheld ? CACHE_WITHHELD : CACHE_ASKED);
     settle_order_words(c, n, v.words[0] == '\0');
-    tell(c, n, v.words);
+    tell(c, r->arena, n, v.words);
     return v.is_withheld;
 }
 
@@ -110,8 +111,7 @@ void caching_commit(struct caching *c, const struct relay *r, uint16_t n, uint64
     for (uint16_t i = 0; i < rec->n_attempts; i++) {
         const struct attempt_record *a = &rec->attempts[i];
         if (a->n == n)
-            cache_served(c->memory, c->facts, &c->route->links[a->link], a->cache_mark == CACHE_ASKED, c->ttl_s,
-                         now_us);
+            cache_served(c->memory, r->call, &r->route->links[a->link], a->cache_mark == CACHE_ASKED, c->ttl_s, now_us);
     }
 }
 
@@ -120,7 +120,7 @@ void caching_end(struct caching *c, struct relay *r, uint64_t now_us)
     const struct request_record *rec = relay_record(r);
     for (uint16_t i = rec->n_attempts; i-- > 0;)
         if (rec->attempts[i].tokens_from == TOKENS_REPORTED)
-            cache_learn(c->memory, c->facts, &c->route->links[rec->attempts[i].link], &rec->attempts[i], c->ttl_s,
+            cache_learn(c->memory, r->call, &r->route->links[rec->attempts[i].link], &rec->attempts[i], c->ttl_s,
                         now_us);
     for (const struct caching_words *t = c->told; t != NULL; t = t->next)
         relay_note(r, t->n, t->words);

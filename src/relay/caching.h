@@ -11,9 +11,6 @@ struct caching_words;
 
 struct caching { /* of one request; zero before caching_begin */
     struct cache_memory *memory;
-    struct arena *arena;      /* the request's */
-    const struct call *facts; /* cache_key is not read */
-    const struct route_conf *route;
     int64_t ttl_s;              /* of the cache that is asked for; 0 = none is */
     struct caching_words *told; /* for the decisions of attempts; most requests have none */
 };
@@ -22,9 +19,9 @@ struct caching_start {
     struct cache_memory *memory;
     struct registry *registry;
     const struct route_conf *route;
-    const struct call *facts; /* outlive the request, as the arena does */
+    const struct call *facts; /* those of the engine; cache_key is not read */
     uint64_t key;             /* of the conversation: affinity_key; 0 = nothing to go by */
-    struct arena *arena;
+    struct arena *arena;      /* the engine's */
     uint64_t now_us;
 };
 /* The request arrived: notes it, and puts the order in which its links are asked into *d where it is another than the

@@ -63,16 +63,19 @@ void health_fail(struct relay *r, const struct verdict *v, const struct failure 
 
 void health_owe(struct relay *r, const struct failure *f)
 {
-    r->is_count_owed = true;
-    r->is_429_owed = f->outcome == OUTCOME_RATE_LIMITED;
+    struct trouble *t = relay_trouble(r);
+    t->is_count_owed = true;
+    t->is_429_owed = f->outcome == OUTCOME_RATE_LIMITED;
 }
 
 void health_pay(struct relay *r, uint64_t now_us)
 {
-    if (r->is_count_owed)
-        registry_bad(r->env->registry, r->now.link->target_id, now_us, r->is_429_owed, breaker(r), r->env->rng,
+    struct trouble *t = r->trouble;
+    if (t != NULL && t->is_count_owed) {
+        registry_bad(r->env->registry, r->now.link->target_id, now_us, t->is_429_owed, breaker(r), r->env->rng,
                      &r->trial);
-    r->is_count_owed = false;
+        t->is_count_owed = false;
+    }
     registry_neutral(r->env->registry, &r->trial, now_us);
 }
 

@@ -38,7 +38,7 @@ static uint64_t late_us(struct relay *r, uint64_t now_us)
 void hedge_plan(struct relay *r, uint64_t now_us)
 {
     r->hedge_due_us = 0;
-    if (!r->route->hedge.is_on || r->env->hedges == NULL || !r->now.is_stream || r->resume.is_going_on)
+    if (!r->route->hedge.is_on || r->env->hedges == NULL || !r->now.is_stream || resume_is_going_on(r))
         return;
     uint64_t us = late_us(r, now_us);
     if (us != 0)

@@ -18,9 +18,22 @@ enum request_state {
     REQUEST_OVER
 };
 
+/* What is remembered of the failures so far. */
+struct trouble {
+    struct failure last;
+    const struct link_conf *last_link;      /* NULL = it was no link's */
+    const struct link_conf *context_failed; /* its context was too short: only larger windows from here */
+    bool is_larger_known;                   /* … and they must be known to be larger */
+    /* Waiting for the same link again. */
+    bool is_wait_forced; /* the provider's own hint is over: its health word may be taken early */
+    bool is_count_owed;  /* the failure before a retry is counted only if the retry does not come */
+    bool is_429_owed;
+    uint16_t wait_place;
+    uint64_t wait_until_us;
+};
+
 /* An answer that broke off after its commit, and what may go on with it. */
 struct resume {
-    bool is_wanted;        /* by the route, and a client that streams one choice */
     bool is_possible;      /* so far the client has plain text only, and not too much to keep */
     bool is_going_on;      /* the stream broke off; whoever is tried now is to go on with it */
     bool is_refused;       /* the link that is tried takes no prefilled answer */
@@ -52,11 +65,15 @@ struct relay {
     struct arena *arena;
     uint64_t zero_us; /* the request's arrival */
     struct sm sm;
-    size_t n_chain, next;      /* next: place to try next */
     uint64_t deadline_us;      /* until the commit */
     uint64_t quiet_us;         /* no clock is due before it but the own one of `now`, which moves with each event */
     uint64_t heartbeat_due_us; /* 0 = off */
-    struct attempt now;        /* the attempt that is out, or was last: what an event is about */
+    uint64_t hedge_due_us;     /* 0 = none is planned */
+    uint16_t n_chain, next;    /* next: place to try next */
+    uint16_t cap_attempts;
+    bool is_later;      /* an earlier link failed for its own reasons */
+    bool is_head_sent;  /* the client has seen a status */
+    struct attempt now; /* the attempt that is out, or was last: what an event is about */
 
     /* The link being tried. */
     uint64_t link_start_us; /* start of its first attempt: its budget runs from here; 0 = none yet */
@@ -65,30 +82,14 @@ struct relay {
     bool has_link_failed; /* for its own reasons */
     struct trial trial;   /* held by this request */
 
-    struct beside *beside; /* hedged: the other attempt that is out; NULL = there never was one */
-    uint64_t hedge_due_us; /* 0 = none is planned */
-
-    /* Waiting for the same link again. */
-    uint64_t wait_until_us;
-    size_t wait_place;
-    bool is_wait_forced; /* the provider's own hint is over: its health word may be taken early */
-    bool is_count_owed;  /* the failure before a retry is counted only if the retry does not come */
-    bool is_429_owed;
-
-    bool is_later;        /* an earlier link failed for its own reasons */
-    bool is_head_sent;    /* the client has seen a status */
-    uint32_t n_ignored;   /* events of attempts that were over */
-    struct failure *last; /* the last failure; NULL = none. In the arena, as what follows: most requests have none */
-    const struct link_conf *last_link;
-    const struct link_conf *context_failed; /* its context was too short: only larger windows from here */
-    bool is_larger_known;                   /* … and they must be known to be larger */
-
-    struct resume resume;
-
+    /* In the arena, where there is need of them; else NULL. */
+    struct beside *beside;   /* hedged: the other attempt that is out */
+    struct trouble *trouble; /* something failed */
+    struct resume *resume;   /* wanted by the route, and by a client that streams one choice */
     struct relay_answer *answer;
+
     struct request_record record;
     struct attempt_record first; /* most trails have no more */
-    size_t cap_attempts;
     struct relay_actions *out;
     unsigned char marks[]; /* by place */
 };
@@ -96,6 +97,11 @@ struct relay {
 static inline const struct link_conf *relay_link(const struct relay *r, size_t place)
 {
     return r->order != NULL ? r->order[place] : &r->route->links[place];
+}
+
+static inline bool resume_is_going_on(const struct relay *r)
+{
+    return r->resume != NULL && r->resume->is_going_on;
 }
 
 /* trail.c */
@@ -175,12 +181,14 @@ bool resume_can(const struct relay *r, const struct verdict *v);
 /* It broke off by `f`: from here on links are tried to go on with it, within the deadline counted anew. */
 void resume_begin(struct relay *r, const struct failure *f, uint64_t now_us);
 /* How the link at `place` is asked. */
-enum resume_way resume_way_of(const struct relay *r, size_t place);
+enum resume_way resume_ask(struct relay *r, size_t place);
 /* The attempt that is out complained of the prefilled answer: the same link is asked without it. */
 bool resume_is_refusal(const struct relay *r, const struct failure *f);
 
 /* relay.c */
-/* May the link at this place be tried, health aside? The same answer whenever it is asked. */
+/* Made at the first failure. */
+struct trouble *relay_trouble(struct relay *r);
+/* May the link at this place be tried, health aside? */
 struct candidate relay_candidate(const struct relay *r, size_t place);
 /* The link speaks the client's dialect. */
 bool relay_speaks(const struct relay *r, const struct link_conf *link);

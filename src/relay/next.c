@@ -13,10 +13,11 @@ size_t next_n_candidates(const struct relay *r)
 
 static bool is_window_refused(const struct relay *r, size_t place)
 {
-    if (!r->context_failed)
+    const struct trouble *t = r->trouble;
+    if (t == NULL || t->context_failed == NULL)
         return false;
-    return r->is_larger_known ? !candidate_is_larger(r->context_failed, relay_link(r, place))
-                              : candidate_is_not_larger(r->context_failed, relay_link(r, place));
+    return t->is_larger_known ? !candidate_is_larger(t->context_failed, relay_link(r, place))
+                              : candidate_is_not_larger(t->context_failed, relay_link(r, place));
 }
 
 /* A sole candidate is never refused, but it takes the trial if it can. */
@@ -91,7 +92,7 @@ void next_same(struct relay *r, size_t place, bool is_fresh, uint64_t now_us)
     act->is_fresh = is_fresh;
     act->is_stream = a->is_stream;
     act->quirks = a->quirks;
-    act->resume = r->resume.way = resume_way_of(r, place);
+    act->resume = resume_ask(r, place);
     act->connect_timeout_ms = l->connect_timeout_ms;
     if (r->sm.state != REQUEST_TRYING)
         relay_move(r, REQUEST_TRYING);
@@ -105,11 +106,13 @@ bool next_go(struct relay *r, const struct pick *p, uint64_t now_us)
     if (!p->is_found)
         return false;
     if (r->next <= p->place)
-        r->next = p->place + 1;
+        r->next = (uint16_t)(p->place + 1);
     r->trial = p->trial;
     r->link_start_us = 0;
     r->n_retries = 0;
-    r->was_waited = r->resume.is_refused = false;
+    r->was_waited = false;
+    if (r->resume != NULL)
+        r->resume->is_refused = false;
     next_same(r, p->place, false, now_us);
     hedge_plan(r, now_us);
     return true;
@@ -117,13 +120,14 @@ bool next_go(struct relay *r, const struct pick *p, uint64_t now_us)
 
 bool next_after_wait(struct relay *r, uint64_t now_us)
 {
-    const struct link_conf *l = relay_link(r, r->wait_place);
+    struct trouble *t = r->trouble;
+    const struct link_conf *l = relay_link(r, t->wait_place);
     bool is_in = r->trial.word != 0;
-    if (!is_in && r->is_wait_forced && !r->route->breaker.is_off)
+    if (!is_in && t->is_wait_forced && !r->route->breaker.is_off)
         is_in = registry_force(r->env->registry, l->target_id, l->provider->credential_id, now_us, &r->trial);
-    if (!is_in && !is_let_in(r, r->wait_place, now_us, &r->trial))
+    if (!is_in && !is_let_in(r, t->wait_place, now_us, &r->trial))
         return false;
-    r->is_count_owed = false;
-    next_same(r, r->wait_place, !r->is_wait_forced, now_us);
+    t->is_count_owed = false;
+    next_same(r, t->wait_place, !t->is_wait_forced, now_us);
     return true;
 }

@@ -92,9 +92,10 @@ static void go_on(struct relay *r, const struct pick *p, const struct failure *f
 
 static void wait_for(struct relay *r, uint64_t until, bool is_hint)
 {
-    r->wait_until_us = until;
-    r->wait_place = r->now.place;
-    r->is_wait_forced = is_hint;
+    struct trouble *t = relay_trouble(r);
+    t->wait_until_us = until;
+    t->wait_place = r->now.place;
+    t->is_wait_forced = is_hint;
     if (is_hint) {
         r->was_waited = true;
         r->link_start_us = 0; /* the link starts anew */
@@ -123,27 +124,28 @@ static struct verdict judge(struct relay *r, const struct failure *f, uint64_t p
     struct verdict v = verdict_of(&ask);
     if (r->sm.state == REQUEST_SERVING)
         v.step = resume_can(r, &v) ? STEP_NEXT : STEP_RETURN;
-    else if (r->resume.is_going_on && v.step == STEP_RETURN)
+    else if (resume_is_going_on(r) && v.step == STEP_RETURN)
         v.step = STEP_NEXT; /* its own refusal is no answer to what the client has already */
     return v;
 }
 
-static void keep_failure(struct relay *r, const struct failure *f)
+struct trouble *relay_trouble(struct relay *r)
 {
-    if (!r->last)
-        r->last = ARENA_NEW(r->arena, struct failure);
-    if (r->last != f)
-        *r->last = *f;
+    if (!r->trouble)
+        r->trouble = ARENA_NEW(r->arena, struct trouble);
+    return r->trouble;
 }
 
 static void remember(struct relay *r, const struct verdict *v, const struct failure *f)
 {
-    keep_failure(r, f);
-    r->last_link = r->now.link;
+    struct trouble *t = relay_trouble(r);
+    if (f != &t->last)
+        t->last = *f;
+    t->last_link = r->now.link;
     r->has_link_failed |= v->is_own_fault;
     if (f->outcome == OUTCOME_CONTEXT_LENGTH && v->step == STEP_NEXT) {
-        r->context_failed = r->now.link;
-        r->is_larger_known = v->is_larger_only;
+        t->context_failed = r->now.link;
+        t->is_larger_known = v->is_larger_only;
     }
 }
 
@@ -199,7 +201,7 @@ static void fail(struct relay *r, const struct failure *f, bool is_neutral, uint
     remember(r, &v, f);
     if (resume_is_refusal(r, f)) {
         trail_decide(r, "the same target without the prefilled answer", f);
-        r->resume.is_refused = true;
+        r->resume->is_refused = true;
         next_same(r, r->now.place, false, now);
         return;
     }
@@ -236,10 +238,10 @@ static void on_deadline(struct relay *r, uint64_t now)
         trail_decide(r, "deadline", NULL);
         remember(r, &v, &f);
         health_fail(r, &v, &f, now);
-    } else if (r->last) {
+    } else if (r->trouble) {
         health_pay(r, now);
     } else {
-        keep_failure(r, &f);
+        relay_trouble(r)->last = f;
     }
     finish_failed(r, answer_exhausted(r, now), now);
 }
@@ -282,7 +284,7 @@ static void on_wait_over(struct relay *r, uint64_t now)
     if (next_after_wait(r, now))
         return;
     health_pay(r, now);
-    move_on(r, r->last, now);
+    move_on(r, &r->trouble->last, now);
 }
 
 static void on_late_beside(struct relay *r, uint64_t now)
@@ -312,7 +314,7 @@ static inline uint64_t clock_us(const struct relay *r, unsigned clock)
     case OWN_CLOCK:
         return attempt_due_us(&r->now);
     case 2:
-        return r->sm.state == REQUEST_WAITING ? r->wait_until_us : 0;
+        return r->sm.state == REQUEST_WAITING ? r->trouble->wait_until_us : 0;
     case 3:
         return is_before_commit(r) ? r->heartbeat_due_us : 0;
     case 4:
@@ -326,6 +328,7 @@ static inline uint64_t clock_us(const struct relay *r, unsigned clock)
 static void set_quiet(struct relay *r)
 {
     r->quiet_us = UINT64_MAX;
+#pragma GCC unroll 6
     for (unsigned i = 0; i < N_CLOCKS; i++) {
         uint64_t us = i != OWN_CLOCK ? clock_us(r, i) : 0;
         if (us != 0 && us < r->quiet_us)
@@ -378,9 +381,11 @@ static void on_head(struct relay *r, const struct relay_event *ev)
     a->record->first_byte_us = (int64_t)(ev->now_us - r->zero_us);
     a->record->status = ev->status;
     if (ev->provider_request_id && ev->provider_request_id[0] != '\0') {
-        char id[PROVIDER_ID_BYTES];
-        failure_text(id, sizeof id, bytes_of(ev->provider_request_id));
-        a->record->provider_request_id = arena_dup(r->arena, bytes_of(id)).p;
+        struct bytes told = bytes_of(ev->provider_request_id);
+        size_t room = told.n < PROVIDER_ID_BYTES ? told.n + 1 : PROVIDER_ID_BYTES;
+        char *id = arena_alloc_raw(r->arena, room);
+        failure_text(id, room, told);
+        a->record->provider_request_id = id;
     }
     if (ev->adjusted && ev->adjusted[0] != '\0')
         r->record.adjusted = a->adjusted = arena_dup(r->arena, bytes_of(ev->adjusted)).p;
@@ -394,16 +399,16 @@ static void on_first_token(struct relay *r, uint64_t now)
     hedge_settle_race(r, now);
     budget_token(r, now);
     health_token(r, now);
-    if (r->call->is_stream && !r->resume.is_going_on)
+    if (r->call->is_stream && !resume_is_going_on(r))
         commit(r, now);
 }
 
 static void on_joined(struct relay *r, uint64_t now)
 {
-    RM_ASSERT(r->resume.is_going_on && r->sm.state == REQUEST_TRYING);
-    trail_decide(r, r->resume.way == RESUME_PREFILL ? "went on with the answer" : "repeated the answer and went on",
+    RM_ASSERT(resume_is_going_on(r) && r->sm.state == REQUEST_TRYING);
+    trail_decide(r, r->resume->way == RESUME_PREFILL ? "went on with the answer" : "repeated the answer and went on",
                  NULL);
-    r->resume.is_going_on = false;
+    r->resume->is_going_on = false;
     commit(r, now);
 }
 
@@ -441,7 +446,7 @@ static void on_output(struct relay *r, const struct relay_event *ev)
 static void on_ended(struct relay *r, uint64_t now)
 {
     struct attempt *a = &r->now;
-    if (r->resume.is_going_on) {
+    if (resume_is_going_on(r)) {
         struct failure f;
         failure_make(&f, OUTCOME_INCOMPATIBLE, "its answer ended before it met what was told");
         fail(r, &f, true, now);
@@ -597,8 +602,6 @@ void relay_event(struct relay *r, const struct relay_event *ev, struct relay_act
             hedge_swap(r);
         if (attempt_is_open(&r->now) && r->now.n == ev->n)
             on_attempt_event(r, ev);
-        else
-            r->n_ignored++;
         break;
     }
     set_quiet(r);
@@ -624,7 +627,7 @@ static size_t length_of_chain(const struct relay_start *s)
 {
     const struct directive *d = s->directive;
     size_t n = d != NULL && d->order != NULL ? d->n_order : s->route->n_links;
-    RM_ASSERT(n > 0);
+    RM_ASSERT(n > 0 && n <= UINT16_MAX);
     return d != NULL && d->fallback_off ? 1 : n;
 }
 
@@ -641,7 +644,7 @@ struct relay *relay_new(struct arena *a, const struct relay_env *env, const stru
     r->call = start->call;
     r->zero_us = start->now_us;
     r->arena = a;
-    r->n_chain = n_chain;
+    r->n_chain = (uint16_t)n_chain;
     sm_init(&r->sm, rows, REQUEST_NEW);
     trail_init(r, start);
     uint32_t ms = start->route->deadline_ms;

@@ -18,9 +18,9 @@
  * Where the route hedges, a second attempt may be started beside one whose first token is late (ACT_START while another
  * is out); the first token decides which of the two is cancelled.
  *
- * Rules for the caller: after ACT_CANCEL(n) no event of attempt n may be fed any more (fed ones are ignored, and
- * counted). relay_wake_us() tells when RELAY_TIME must be fed at the latest; feeding it early is harmless. Actions are
- * carried out in order before the next event is fed. */
+ * Rules for the caller: after ACT_CANCEL(n) no event of attempt n may be fed any more (fed ones are ignored).
+ * relay_wake_us() tells when RELAY_TIME must be fed at the latest; feeding it early is harmless. Actions are carried
+ * out in order before the next event is fed. */
 #ifndef RM_RELAY_RELAY_H
 #define RM_RELAY_RELAY_H
 
@@ -145,7 +145,7 @@ struct relay_actions {
 };
 
 /* What an undisturbed request takes of the arena for it, up to four links and without texts. */
-enum { RELAY_BYTES = 1152 };
+enum { RELAY_BYTES = 896 };
 /* Memory comes from the arena. What env and `start` point to, and env itself, must outlive the relay; `start` need not.
  * call: its hashes, sizes and needs are looked at to the end, of its texts `effort` and `state` as well. */
 struct relay *relay_new(struct arena *a, const struct relay_env *env, const struct relay_start *start);

@@ -8,9 +8,10 @@
 
 void resume_init(struct relay *r)
 {
-    const struct call *call = r->call;
-    r->resume.is_wanted = r->route->resume && call->is_stream && call->n <= 1;
-    r->resume.is_possible = r->resume.is_wanted;
+    if (!r->route->resume || !r->call->is_stream || r->call->n > 1)
+        return;
+    r->resume = ARENA_NEW(r->arena, struct resume);
+    r->resume->is_possible = true;
 }
 
 static bool is_plain(const struct event *ev)
@@ -29,42 +30,45 @@ static bool is_plain(const struct event *ev)
 
 void resume_see(struct relay *r, const struct event *ev)
 {
-    if (!r->resume.is_possible)
+    struct resume *x = r->resume;
+    if (x == NULL || !x->is_possible)
         return;
-    r->resume.n_told += ev->text_bytes;
-    r->resume.is_possible = is_plain(ev) && r->resume.n_told <= r->config->limits.gate_bytes;
+    x->n_told += ev->text_bytes;
+    x->is_possible = is_plain(ev) && x->n_told <= r->config->limits.gate_bytes;
 }
 
 bool resume_can(const struct relay *r, const struct verdict *v)
 {
-    return r->resume.is_possible && v->step != STEP_RETURN;
+    return r->resume != NULL && r->resume->is_possible && v->step != STEP_RETURN;
 }
 
 void resume_begin(struct relay *r, const struct failure *f, uint64_t now_us)
 {
-    r->resume.is_going_on = true;
-    r->resume.broke = ARENA_NEW(r->arena, struct failure);
-    *r->resume.broke = *f;
-    r->resume.broke_link = r->now.link;
+    r->resume->is_going_on = true;
+    r->resume->broke = ARENA_NEW(r->arena, struct failure);
+    *r->resume->broke = *f;
+    r->resume->broke_link = r->now.link;
     r->deadline_us = now_us + (uint64_t)r->route->deadline_ms * 1000;
     if (r->route->heartbeat_ms != 0)
         r->heartbeat_due_us = now_us + (uint64_t)r->route->heartbeat_ms * 1000;
     relay_move(r, REQUEST_TRYING);
 }
 
-enum resume_way resume_way_of(const struct relay *r, size_t place)
+enum resume_way resume_ask(struct relay *r, size_t place)
 {
     const struct call *call = r->call;
-    if (!r->resume.is_going_on)
+    struct resume *x = r->resume;
+    if (!resume_is_going_on(r))
         return RESUME_NONE;
-    bool is_taken = relay_link(r, place)->supports.prefill == YES && !r->resume.is_refused;
-    return is_taken && r->resume.n_told > 0 && !call->has_prefill && !call->has_json_schema ? RESUME_PREFILL
-                                                                                            : RESUME_RESTART;
+    bool is_taken = relay_link(r, place)->supports.prefill == YES && !x->is_refused;
+    x->way =
+        is_taken && x->n_told > 0 && !call->has_prefill && !call->has_json_schema ? RESUME_PREFILL : RESUME_RESTART;
+    return x->way;
 }
 
 bool resume_is_refusal(const struct relay *r, const struct failure *f)
 {
-    return r->resume.is_going_on && r->resume.way == RESUME_PREFILL && !f->in_stream && f->status >= 400 &&
+    return resume_is_going_on(r) && r->resume->way == RESUME_PREFILL && !f->in_stream && f->status >= 400 &&
            f->status < 500 && (f->class == FAILURE_CLIENT || f->class == FAILURE_COMPAT) &&
            r->record.n_started < r->route->max_attempts && r->sm.state == REQUEST_TRYING;
 }

@@ -12,8 +12,6 @@
 #include "dialect/error.h"
 #include "plan/affinity.h"
 
-enum { FLIGHT_BYTES = sizeof(struct flight) + RELAY_BYTES /* what most need of the arena */ };
-
 /* ---- actions ---- */
 
 static void cancel_attempt(struct flight *f, uint16_t n)
@@ -94,12 +92,12 @@ static void error_in_stream(struct flight *f, const struct relay_answer *a)
 static void release_flight(struct reap *r)
 {
     struct flight *f = RM_CONTAINER(r, struct flight, reap);
-    struct arena arena = f->arena;
     config_unref(f->config);
     if (f->shown != NULL)
         shown_fini(f->shown);
     mem_count(MEM_RELAY, -1);
-    arena_fini(&arena);
+    arena_fini(&f->arena);
+    mem_free(f);
 }
 
 static void record(struct flight *f)
@@ -270,11 +268,9 @@ static void refuse(struct worker *w, struct client_call *c, const char *code, co
 
 static struct flight *new_flight(struct worker *w, struct client_call *c)
 {
-    struct arena arena = {0};
-    arena_reserve(&arena, FLIGHT_BYTES);
-    struct flight *f = ARENA_NEW(&arena, struct flight);
+    struct flight *f = mem_zalloc(sizeof *f);
     mem_count(MEM_RELAY, 1);
-    f->arena = arena;
+    arena_reserve(&f->arena, RELAY_BYTES);
     f->worker = w;
     f->call = c;
     f->config = config_ref(c->config);

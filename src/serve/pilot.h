@@ -25,7 +25,6 @@ struct pilot {
     bool is_joining; /* it is to go on with an answer that broke off, and has not met it yet */
 };
 
-/* The first block of its own arena begins with it. */
 struct flight {
     struct worker *worker;
     struct client_call *call; /* NULL once the answer is whole or the client has gone */

@@ -35,11 +35,33 @@ static void text_is_cut_at_a_character(void **state)
     check("abc", 1, "");
 }
 
+/* Plain text goes a way of its own: the same comes of it as next to a byte that is not. */
+static void plain_text_is_as_any_other(void **state)
+{
+    (void)state;
+    static const char plain[] = " !0123456789:AZaz{|}~";
+    enum { N = sizeof plain - 1 };
+    for (size_t odd = 0; odd <= N; odd++)
+        for (size_t cap = 1; cap <= N + 2; cap++) {
+            char text[N + 1], want[N + 1], got[N + 2];
+            memcpy(text, plain, sizeof plain);
+            memcpy(want, plain, sizeof plain);
+            if (odd < N) {
+                text[odd] = '\x01';
+                want[odd] = ' ';
+            }
+            want[cap - 1 < N ? cap - 1 : N] = '\0';
+            failure_text(got, cap, bytes_of(text));
+            assert_string_equal(got, want);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_is_utf8),
         cmocka_unit_test(text_is_cut_at_a_character),
+        cmocka_unit_test(plain_text_is_as_any_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
