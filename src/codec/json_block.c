@@ -132,7 +132,7 @@ static __attribute__((noinline, pure)) bool is_utf8_at_start(const struct text *
 {
     unsigned char behind[3 + JSON_BLOCK] = {0};
     memcpy(behind + 3, block, JSON_BLOCK);
-    return json_is_utf8_wide(t->wide, behind + 3);
+    return json_is_utf8_wide(t->wide, behind + 3) && json_is_utf8_wide(t->wide, behind + 3 + 32);
 }
 
 /* The bits are those of the block, from p on; false: some of what ends there is not UTF-8. What stands before p in it
@@ -140,11 +140,15 @@ static __attribute__((noinline, pure)) bool is_utf8_at_start(const struct text *
 static inline bool judge_high(const struct text *t, const unsigned char *block, const unsigned char *p, uint64_t high,
                               struct reach *r)
 {
-    (void)p;
     if ((high | r->over) == 0)
         return true;
+    uint64_t there = (high | r->over) << (p - block);
     r->over = high >> 63;
-    return block - t->start >= 3 ? json_is_utf8_wide(t->wide, block) : is_utf8_at_start(t, block);
+    if (block - t->start < 3)
+        return is_utf8_at_start(t, block);
+    /* what stands in one half of the block, or reaches into it, is judged there */
+    return ((uint32_t)there == 0 || json_is_utf8_wide(t->wide, block)) &&
+           (there >> 31 == 0 || json_is_utf8_wide(t->wide, block + 32));
 }
 #else
 /* The characters of two to four bytes that follow each other from q on; returns where one of one byte stands. Four
@@ -205,7 +209,8 @@ STEP enum look look(const struct text *t, const unsigned char *p, unsigned shift
     const unsigned char *block = p - shift;
     struct json_bits bits = json_bits_of(wide, block);
     uint64_t slashes = bits.slashes >> shift, stops = bits.stops >> shift, escaped = 0, ends = 0;
-    if ((slashes | r->carry) != 0) {
+    bool has_slashes = (slashes | r->carry) != 0;
+    if (has_slashes) {
         escaped = json_escaped(slashes, &r->carry);
         stops &= ~escaped;
     }
@@ -216,10 +221,10 @@ STEP enum look look(const struct text *t, const unsigned char *p, unsigned shift
         escaped &= inside;
         if (!judge_high(t, block, p, high & inside, r))
             return BAD;
-    } else if ((escaped | r->carry) == 0) {
+    } else if (!has_slashes) {
         return PLAIN;
     }
-    if (escaped != 0 &&
+    if (has_slashes &&
         !judge_escapes(p, is_final ? t->end : NULL, escaped, escaped & ~(json_escapes_of(wide, block) >> shift), r))
         return BAD;
     if (ends == 0)
@@ -541,10 +546,12 @@ STEP bool member(struct spot *s, struct json_member *members, size_t n, const ui
         return false;
     blanks(s);
     const unsigned char *from = s->p;
+    uint32_t number = s->n_notes;
     if (!value(s))
         return false;
     if (m != NULL) {
         const unsigned char *start = s->text->start;
+        m->note = number;
         m->type = json_type_of(*from);
         m->name_at = (size_t)(at - start);
         m->value_at = (size_t)(from - start);

@@ -18,6 +18,7 @@ enum json_type { JSON_ABSENT, JSON_STRING, JSON_NUMBER, JSON_OBJECT, JSON_ARRAY,
 struct json_member {
     const char *name;           /* in: wanted, plain ASCII without escapes */
     enum json_type type;        /* out: JSON_ABSENT = not there */
+    uint32_t note;              /* out, with notes: the value's number among them */
     size_t name_at;             /* out: offset of the name's opening quote */
     size_t value_at, value_end; /* out: [value_at, value_end) of the value; strings with their quotes */
 };

@@ -95,8 +95,8 @@ static inline __m256i json_wide_upper(const struct json_wide *k, __m256i v)
     return _mm256_and_si256(_mm256_srli_epi16(v, 4), json_wide_load(k->half));
 }
 
-/* The faults of UTF-8 that end in the 32 bytes at p; the 3 before them are readable. */
-static inline __m256i json_utf8_faults(const struct json_wide *k, const unsigned char *p)
+/* No fault of UTF-8 ends in the 32 bytes at p; the 3 before them are readable, and were looked at with theirs. */
+static inline bool json_is_utf8_wide(const struct json_wide *k, const unsigned char *p)
 {
     __m256i first = json_wide_load(p - 1);
     __m256i faults = _mm256_and_si256(
@@ -108,14 +108,8 @@ static inline __m256i json_utf8_faults(const struct json_wide *k, const unsigned
     __m256i third = _mm256_subs_epu8(json_wide_load(p - 2), json_wide_load(k->lead3));
     __m256i fourth = _mm256_subs_epu8(json_wide_load(p - 3), json_wide_load(k->lead4));
     __m256i due = _mm256_and_si256(_mm256_or_si256(third, fourth), json_wide_load(k->top));
-    return _mm256_xor_si256(due, faults);
-}
-
-/* No fault of UTF-8 ends in the 64 bytes at p; the 3 before them are readable, and were looked at with theirs. */
-static inline bool json_is_utf8_wide(const struct json_wide *k, const unsigned char *p)
-{
-    __m256i faults = _mm256_or_si256(json_utf8_faults(k, p), json_utf8_faults(k, p + 32));
-    return _mm256_testz_si256(faults, faults);
+    __m256i all = _mm256_xor_si256(due, faults);
+    return _mm256_testz_si256(all, all);
 }
 
 #endif

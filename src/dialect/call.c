@@ -48,6 +48,12 @@ static struct bytes raw(const struct reading *r, enum body_member number)
     return is_given(m) ? json_member_raw(r->body, m) : (struct bytes){NULL, 0};
 }
 
+/* Stands on the member's value. */
+static struct walk walk_of_member(const struct reading *r, enum body_member number)
+{
+    return walk_on(raw(r, number), member(r, number)->note, &r->index);
+}
+
 /* ---- single members ---- */
 
 static enum err small_tree(struct reading *r, struct bytes text, yyjson_val **v)
@@ -385,14 +391,14 @@ static uint64_t hash_marked(const char *end, uint64_t head, struct bytes text, u
 }
 
 /* Facts of the prompt, and the hash of what a provider's cache could hold of it: all but the last message. */
-static void read_prompt(struct reading *r, struct bytes system)
+static void read_prompt(struct reading *r, const struct walk *instructions)
 {
     struct call *c = r->call;
     struct bytes text = raw(r, IN_MESSAGES);
-    struct walk tools = walk_on(raw(r, IN_TOOLS), &r->index), messages = walk_on(text, &r->index);
-    struct walk instructions = walk_on(system, &r->index);
+    struct walk tools = walk_of_member(r, IN_TOOLS), messages = walk_of_member(r, IN_MESSAGES);
+    struct bytes system = instructions->value;
     count_tools(c, &tools);
-    count_content(c, &instructions, 0);
+    count_content(c, instructions, 0);
     struct talk talk = count_messages(c, &messages);
     size_t last_at = talk.n > 0 ? (size_t)(talk.last - text.p) : 0;
     uint64_t head = json_mix(json_mix(0x52494e47, tools.value), system),
@@ -482,7 +488,7 @@ static void read_state(struct reading *r, const unsigned char *numbers, size_t n
 /* A tool of another type than the plain one. */
 static bool has_special_tool(const struct reading *r, const char *plain)
 {
-    struct walk tools = walk_on(raw(r, IN_TOOLS), &r->index), w = walk_into(&tools);
+    struct walk tools = walk_of_member(r, IN_TOOLS), w = walk_into(&tools);
     while (walk_next(&w)) {
         struct bytes type = walk_get(w.value, "type");
         if (!raw_is_nothing(type) && !raw_is(type, plain))
@@ -525,7 +531,8 @@ static enum err read_openai(struct reading *r)
     read_state(r, state, sizeof state);
     read_openai_output(r);
     out->needs_whole = needs_whole(r, "function", whole, sizeof whole);
-    read_prompt(r, (struct bytes){NULL, 0});
+    static const struct walk none;
+    read_prompt(r, &none);
     out->has_tools = out->has_tools || raw(r, CHAT_FUNCTIONS).n > 2;
     out->cache_key = read_string(r, raw(r, CHAT_PROMPT_CACHE_KEY));
     out->service = read_string(r, raw(r, IN_SERVICE_TIER));
@@ -554,7 +561,8 @@ static enum err read_anthropic(struct reading *r)
     out->has_json_schema = !raw_is_nothing(walk_get(config, "format")) || is_given(member(r, MESSAGES_OUTPUT_FORMAT));
     bool is_fast = raw_is(raw(r, MESSAGES_SPEED), "fast");
     out->service = is_fast ? BYTES("fast") : read_string(r, raw(r, IN_SERVICE_TIER));
-    read_prompt(r, raw(r, MESSAGES_SYSTEM));
+    struct walk system = walk_of_member(r, MESSAGES_SYSTEM);
+    read_prompt(r, &system);
     count_whole_marker(out, raw(r, IN_CACHE_CONTROL));
     return ERR_OK;
 }

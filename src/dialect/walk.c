@@ -116,13 +116,9 @@ struct walk walk_into(const struct walk *w)
     return inside; /* the rest is set by the first step */
 }
 
-struct walk walk_on(struct bytes value, const struct json_index *index)
+struct walk walk_on(struct bytes value, uint32_t note, const struct json_index *index)
 {
-    struct walk members = walk_notes(index);
-    while (value.p != NULL && walk_next_noted(&members))
-        if (members.value.p == value.p)
-            return members;
-    return (struct walk){.value = value};
+    return (struct walk){.value = value, .index = value.p != NULL && index->n > 0 ? index : NULL, .here = note};
 }
 
 bool walk_may_name(const struct walk *w, struct bytes one, struct bytes other)

@@ -26,10 +26,10 @@ static inline bool walk_next(struct walk *w);
 static inline struct walk walk_notes(const struct json_index *index);
 /* Over what is in the value that w stands on. */
 struct walk walk_into(const struct walk *w);
-/* Stands on a member of the outer object of a text that has notes (without any, or p NULL: simply on a value):
+/* Stands on a value of a text that has notes, by its number among them (without any, or p NULL: simply on a value):
  * walk_into, walk_string_bytes and walk_may_name may follow. They, and what they lead to, go from note to note. The
  * index outlives the walk. */
-struct walk walk_on(struct bytes value, const struct json_index *index);
+struct walk walk_on(struct bytes value, uint32_t note, const struct json_index *index);
 /* False only where no object in the value that w stands on has a member of one of these names, written without escapes.
  */
 bool walk_may_name(const struct walk *w, struct bytes one, struct bytes other);
