@@ -6,8 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* The first two blocks, with their heads, are of what malloc hands out from a thread's own list, without a search: up
- * to 1,032 bytes. */
+/* The first blocks, with their heads, are of what a thread's shelf holds. */
 enum { FIRST_BLOCK = 480, MOST_BLOCK = 64 * 1024 };
 
 void arena_init(struct arena *a)
@@ -21,7 +20,7 @@ static void drop_last(struct arena *a)
     a->last = b->before;
     UNPOISON(b->data, b->cap);
     mem_count(MEM_ARENA, -1);
-    mem_free(b);
+    mem_put(b, sizeof *b + b->cap);
 }
 
 void arena_fini(struct arena *a)
@@ -43,7 +42,7 @@ static void add_block(struct arena *a, size_t need)
         cap = need;
 #endif
     cap = (cap + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
-    struct arena_block *b = mem_alloc(sizeof *b + cap);
+    struct arena_block *b = mem_take(sizeof *b + cap);
     b->before = a->last;
     b->used = 0;
     b->cap = cap;

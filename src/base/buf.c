@@ -14,7 +14,7 @@ void buf_clear(struct buf *b)
 
 void buf_fini(struct buf *b)
 {
-    mem_free(b->p);
+    mem_put(b->p, b->cap);
     *b = (struct buf){.max = b->max};
 }
 
@@ -23,6 +23,18 @@ struct buf buf_take(struct buf *from)
     struct buf b = *from;
     *from = (struct buf){.max = b.max};
     return b;
+}
+
+/* The first n bytes stay. */
+static char *resize(char *p, size_t n, size_t cap, size_t to)
+{
+    if (to > MEM_SHELF_BYTES_MAX)
+        return mem_realloc(p, to);
+    char *q = mem_take(to);
+    if (n > 0)
+        memcpy(q, p, n);
+    mem_put(p, cap);
+    return q;
 }
 
 static char *grow(struct buf *b, size_t n)
@@ -36,7 +48,7 @@ static char *grow(struct buf *b, size_t n)
         size_t cap = b->cap ? b->cap : FIRST_CAP;
         while (cap < need)
             cap *= 2;
-        b->p = mem_realloc(b->p, cap);
+        b->p = resize(b->p, b->n, b->cap, cap);
         b->cap = cap;
     }
     return b->p + b->n;

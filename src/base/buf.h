@@ -9,7 +9,7 @@
 #include <stdarg.h>
 
 struct buf {
-    char *p;
+    char *p;       /* from mem_take(cap) */
     size_t n;      /* used */
     size_t cap;    /* allocated */
     size_t max;    /* 0 = no maximum */

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 
 #include "base/check.h"
+#include "base/poison.h"
 
 #include <malloc.h>
 #include <stdatomic.h>
@@ -19,6 +20,8 @@ static struct slot slots[N_SLOTS];
 static _Atomic unsigned next_slot;
 static _Thread_local struct slot *own; /* NULL: none yet, or the shared one */
 static struct slot *const shared = &slots[N_SLOTS - 1];
+
+_Thread_local struct mem_shelf mem_shelf;
 
 /* Up to here malloc has a thread's own lists of free blocks; calloc, until glibc 2.41, has not. */
 enum { LISTED_BYTES = 1032 };
@@ -57,6 +60,35 @@ void *mem_realloc(void *p, size_t n)
 void mem_free(void *p)
 {
     free(p);
+}
+
+void *mem_take_new(size_t n)
+{
+    size_t c = mem_class(n);
+    return mem_alloc(c < MEM_CLASSES ? c * 16 + 8 : n);
+}
+
+void mem_shelf_open(void)
+{
+#if !defined(RM_ALLOC_PLAIN) && !defined(RM_HAS_ASAN)
+    enum { BLOCKS_MAX = 32, BYTES_MAX = 64 * 1024 };
+    mem_shelf_close();
+    for (size_t c = 1; c < MEM_CLASSES; c++) {
+        size_t most = BYTES_MAX / (c * 16);
+        mem_shelf.room[c] = (uint8_t)(most < BLOCKS_MAX ? most : BLOCKS_MAX);
+    }
+#endif
+}
+
+void mem_shelf_close(void)
+{
+    for (size_t c = 0; c < MEM_CLASSES; c++) {
+        for (struct mem_spare *s; (s = mem_shelf.first[c]) != NULL;) {
+            mem_shelf.first[c] = s->next;
+            mem_free(s);
+        }
+        mem_shelf.room[c] = 0;
+    }
 }
 
 void mem_give_back_large(void)

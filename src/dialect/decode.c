@@ -7,7 +7,7 @@
 #include "codec/json_string.h"
 #include "dialect/dialect.h"
 
-enum { KEEP_BYTES = 560 /* a dialect's state and a mould */ };
+enum { KEEP_BYTES = 96 /* a dialect's state */ };
 
 void decoder_init(struct decoder *d, const struct dialect *target, struct bytes vendor, unsigned max_depth,
                   bool strips_usage)
@@ -24,6 +24,7 @@ void decoder_fini(struct decoder *d)
 {
     arena_fini(&d->scratch);
     arena_fini(&d->keep);
+    mould_fini(&d->mould);
     d->state = NULL;
 }
 
@@ -68,7 +69,7 @@ void decoder_event(struct decoder *d, const struct sse_event *ev, struct decoded
     d->dialect->decoder->event(d, ev, out);
     note(d, out);
     if (out->n == 1 && !out->is_malformed && !out->is_dropped)
-        mould_make(&d->mould, &d->keep, ev, &out->v[0], &d->source, out->strip_at, out->strip_end);
+        mould_make(&d->mould, ev, &out->v[0], &d->source, out->strip_at, out->strip_end);
     else
         mould_clear(&d->mould);
 }

@@ -4,11 +4,19 @@
 #include "dialect/mould.h"
 
 #include "base/check.h"
+#include "base/mem.h"
 #include "codec/json_string.h"
 
 void mould_clear(struct mould *m)
 {
     m->n_holes = 0;
+}
+
+void mould_fini(struct mould *m)
+{
+    mem_put(m->bytes, m->cap);
+    m->bytes = NULL;
+    m->cap = 0;
 }
 
 static bool is_text(const struct event *e)
@@ -37,14 +45,16 @@ static bool is_fit(const struct sse_event *ev, const struct event *e, const stru
            bytes_ends_with(ev->raw, BYTES("\n\n")) && bytes_find_byte(ev->raw, '\r') == SIZE_MAX;
 }
 
-static void keep_bytes(struct mould *m, struct arena *keep, struct bytes raw)
+/* With some room for a longer text the next time. */
+static void keep_bytes(struct mould *m, struct bytes raw)
 {
+    enum { MORE = 64, STEP = 32 };
     if (m->cap < raw.n) {
-        m->cap = raw.n + 64 < 512 ? 512 : MOULD_BYTES_MAX;
-        m->room = arena_alloc_raw(keep, m->cap);
+        mould_fini(m);
+        m->cap = (uint16_t)((raw.n + MORE) / STEP * STEP);
+        m->bytes = mem_take(m->cap);
     }
-    memcpy(m->room, raw.p, raw.n);
-    m->bytes = bytes_from(m->room, raw.n);
+    memcpy(m->bytes, raw.p, raw.n);
 }
 
 /* Cuts at the holes, which are in order. */
@@ -53,32 +63,32 @@ static void cut_parts(struct mould *m, struct bytes raw, const struct bytes *hol
     size_t at = 0;
     for (size_t i = 0; i < n; i++) {
         size_t hole = (size_t)(holes[i].p - raw.p);
-        m->parts[i] = (struct mould_part){at, hole};
+        m->parts[i] = (struct mould_part){(uint16_t)at, (uint16_t)hole};
         at = hole + holes[i].n;
     }
-    m->parts[n] = (struct mould_part){at, raw.n};
-    m->n_holes = n;
+    m->parts[n] = (struct mould_part){(uint16_t)at, (uint16_t)raw.n};
+    m->n_holes = (uint8_t)n;
 }
 
 /* What is cut out must lie in one part. */
 static bool set_strip(struct mould *m, size_t at, size_t end)
 {
-    m->strip_part = SIZE_MAX;
+    m->strip_part = MOULD_WHOLE;
     if (at == end)
         return true;
-    for (size_t i = 0; i <= m->n_holes; i++) {
+    for (uint8_t i = 0; i <= m->n_holes; i++) {
         if (m->parts[i].at > at || m->parts[i].end < end)
             continue;
         m->strip_part = i;
-        m->strip_at = at - m->parts[i].at;
-        m->strip_end = end - m->parts[i].at;
+        m->strip_at = (uint16_t)(at - m->parts[i].at);
+        m->strip_end = (uint16_t)(end - m->parts[i].at);
         return true;
     }
     return false;
 }
 
-void mould_make(struct mould *m, struct arena *keep, const struct sse_event *ev, const struct event *e,
-                const struct mould_source *from, size_t strip_at, size_t strip_end)
+void mould_make(struct mould *m, const struct sse_event *ev, const struct event *e, const struct mould_source *from,
+                size_t strip_at, size_t strip_end)
 {
     mould_clear(m);
     if (!is_fit(ev, e, from))
@@ -95,7 +105,7 @@ void mould_make(struct mould *m, struct arena *keep, const struct sse_event *ev,
         holes[m->text_hole] = place_of(ev->raw, from, e->text);
         n = 2;
     }
-    keep_bytes(m, keep, ev->raw);
+    keep_bytes(m, ev->raw);
     cut_parts(m, ev->raw, holes, n);
     m->event = *e;
     m->event.is_more = !from->is_padding_kept;
@@ -135,7 +145,7 @@ static inline const char *pass_part(const struct mould *m, size_t i, const char 
 {
     const struct mould_part *part = &m->parts[i];
     size_t n = part->end - part->at;
-    return (size_t)(end - at) >= n && is_same(at, m->bytes.p + part->at, n) ? at + n : NULL;
+    return (size_t)(end - at) >= n && is_same(at, m->bytes + part->at, n) ? at + n : NULL;
 }
 
 /* Where the text ends that begins `at`; NULL: no string, or nothing in it. */
@@ -189,7 +199,7 @@ static __attribute__((noinline)) bool match_padded(struct mould *m, struct bytes
     if ((at = pass_part(m, m->n_holes, at, end)) == NULL)
         return false;
     set_output(m, ahead.p, at, out);
-    if (m->strip_part != SIZE_MAX)
+    if (m->strip_part != MOULD_WHOLE)
         set_strip_place(m, begins, out);
     return true;
 }
@@ -204,7 +214,7 @@ static __attribute__((noinline)) bool match_plain(struct mould *m, struct bytes 
     if ((at = pass_part(m, 1, at, end)) == NULL)
         return false;
     set_output(m, ahead.p, at, out);
-    if (m->strip_part != SIZE_MAX)
+    if (m->strip_part != MOULD_WHOLE)
         set_strip_place(m, (size_t[]){0, (size_t)(tail - ahead.p)}, out);
     return true;
 }

@@ -14,20 +14,20 @@
 #include "codec/sse.h"
 #include "model/output.h"
 
-enum { MOULD_HOLES_MAX = 2, MOULD_BYTES_MAX = 1024, MOULD_TEXT_MAX = 1 << 24 };
+enum { MOULD_HOLES_MAX = 2, MOULD_BYTES_MAX = 1024, MOULD_TEXT_MAX = 1 << 24, MOULD_WHOLE = 255 };
 
 struct mould {
     struct event event;
     bool text_has_escapes; /* of the event that matched last */
-    size_t n_holes;        /* 0 = no form is known */
-    size_t text_hole;
-    size_t strip_part, strip_at, strip_end; /* what is to be cut out: of that part, from its beginning; equal = none */
+    uint8_t n_holes;       /* 0 = no form is known */
+    uint8_t text_hole;
+    uint8_t strip_part; /* what is to be cut out, of that part, from its beginning; MOULD_WHOLE = nothing */
+    uint16_t strip_at, strip_end;
     struct mould_part {
-        size_t at, end; /* of `bytes` */
+        uint16_t at, end; /* of `bytes` */
     } parts[MOULD_HOLES_MAX + 1];
-    struct bytes bytes; /* the event as it came */
-    char *room;
-    size_t cap;
+    uint16_t cap;
+    char *bytes; /* the event as it came; from mem_take(cap), NULL = none yet */
 };
 
 /* Where the strings of an event's tree were read from, as the dialect tells. */
@@ -40,10 +40,12 @@ struct mould_source {
 };
 
 /* ev gave the one event e and nothing else; strip_at, strip_end: of ev->data, equal = none. Makes the mould where it
- * can be done, else clears it. Memory: of `keep`, reused. */
-void mould_make(struct mould *m, struct arena *keep, const struct sse_event *ev, const struct event *e,
-                const struct mould_source *from, size_t strip_at, size_t strip_end);
+ * can be done, else clears it. */
+void mould_make(struct mould *m, const struct sse_event *ev, const struct event *e, const struct mould_source *from,
+                size_t strip_at, size_t strip_end);
 void mould_clear(struct mould *m);
+/* Its memory goes. */
+void mould_fini(struct mould *m);
 /* Does an event of this form begin `ahead`, with text in it? Then *out tells all of it, and the mould's event, which it
  * shows, has its text as it stands there (not empty): where text_has_escapes, json_string_value tells what it means.
  * Else *out says nothing. The mould must have a form. */

@@ -60,7 +60,7 @@ static struct bytes terminal_marker(const struct dialect *d)
 
 struct draft *draft_new(struct client_call *c, const struct draft_options *o)
 {
-    struct draft *d = mem_zalloc(sizeof *d);
+    struct draft *d = mem_take_zero(sizeof *d);
     d->call = c;
     d->o = *o;
     d->is_stream = c->call.is_stream;
@@ -73,17 +73,17 @@ void draft_free(struct draft *d)
         return;
     if (d->encoder != NULL)
         encoder_fini(d->encoder);
-    mem_free(d->encoder);
+    mem_put(d->encoder, sizeof *d->encoder);
     if (d->collecting != NULL) {
         collector_fini(&d->collecting->collector);
         sse_fini(&d->collecting->sse);
-        mem_free(d->collecting);
+        mem_put(d->collecting, sizeof *d->collecting);
     }
     buf_fini(&d->held);
     buf_fini(&d->waiting);
     buf_fini(&d->further);
     arena_fini(&d->names);
-    mem_free(d);
+    mem_put(d, sizeof *d);
 }
 
 static struct encoder_options answer_options(const struct draft *d)
@@ -100,7 +100,7 @@ static void begin_encoding(struct draft *d)
 {
     struct encoder_options o = answer_options(d);
     d->mode = MODE_ENCODE;
-    d->encoder = mem_zalloc(sizeof *d->encoder);
+    d->encoder = mem_take_zero(sizeof *d->encoder);
     encoder_init(d->encoder, d->call->dialect, &o);
 }
 
@@ -108,7 +108,7 @@ static void begin_collecting(struct draft *d)
 {
     struct encoder_options o = answer_options(d);
     d->mode = MODE_COLLECT;
-    d->collecting = mem_zalloc(sizeof *d->collecting);
+    d->collecting = mem_take_zero(sizeof *d->collecting);
     collector_init(&d->collecting->collector, d->call->dialect, &o);
     sse_init(&d->collecting->sse, 0); /* the exchange keeps the limit */
 }

@@ -15,7 +15,6 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/poison.h"
 #include "codec/json_write.h"
 #include "http/readbuf.h"
 #include "http/server_conn.h"
@@ -31,13 +30,7 @@ enum {
     LINGER_BYTES = 64 * 1024,
     LINGER_US = 1000000,
     TURNED_AWAY_MAX = 64, /* connections over the limit that are told so at a time */
-#ifdef RM_ALLOC_PLAIN
-    SPARES_MAX = 0,
-#else
-    SPARES_MAX = 32,
-#endif
-    SPARE_BYTES = 4096,
-    SPARE_LEAST_BYTES = 1024 /* what is smaller malloc has at hand itself */
+    FEW_BYTES = 4095      /* a body of known length has room for all of it at once */
 };
 
 struct server {
@@ -48,10 +41,8 @@ struct server {
     struct readbufs *reads;
     struct list conns;
     size_t n_conns;
-    uint64_t memory_used;         /* request bodies in flight */
-    char *spares[SPARES_MAX + 1]; /* for bodies; malloc searches for memory of this size. Poisoned under ASan */
-    size_t n_spares;
-    struct bytes *parts; /* not lent, or NULL: one connection at a time has any, nearly always */
+    uint64_t memory_used; /* request bodies in flight */
+    struct bytes *parts;  /* not lent, or NULL: one connection at a time has any, nearly always */
     bool is_draining;
     int64_t date_s;
     char date[CONN_DATE_LINE_BYTES + 1];
@@ -119,17 +110,6 @@ struct bytes conn_date_line(struct server_conn *c)
 
 /* ---- the memory of bodies ---- */
 
-/* A body of usual size, with its length known, gets a spare block. */
-static void take_spare(struct server_conn *c, uint64_t length)
-{
-    struct server *s = c->server;
-    if (SPARES_MAX == 0 || length < SPARE_LEAST_BYTES || length > SPARE_BYTES)
-        return;
-    char *p = s->n_spares > 0 ? s->spares[--s->n_spares] : mem_alloc(SPARE_BYTES);
-    UNPOISON(p, SPARE_BYTES);
-    c->asked->body = (struct buf){.p = p, .cap = SPARE_BYTES};
-}
-
 static void uncount_body(struct server_conn *c)
 {
     if (c->asked == NULL)
@@ -140,17 +120,10 @@ static void uncount_body(struct server_conn *c)
 
 static void drop_body(struct server_conn *c)
 {
-    struct server *s = c->server;
-    struct asked *a = c->asked;
-    if (a == NULL)
+    if (c->asked == NULL)
         return;
     uncount_body(c);
-    if (SPARES_MAX > 0 && a->body.cap == SPARE_BYTES && s->n_spares != SPARES_MAX) {
-        POISON(a->body.p, SPARE_BYTES);
-        s->spares[s->n_spares++] = a->body.p;
-        a->body = (struct buf){0};
-    }
-    buf_fini(&a->body);
+    buf_fini(&c->asked->body);
 }
 
 void conn_drop_asked(struct server_conn *c)
@@ -159,15 +132,6 @@ void conn_drop_asked(struct server_conn *c)
     c->inbound.head = &no_head;
     c->asked = NULL;
     arena_fini(&c->asked_arena);
-}
-
-static void free_spares(struct server *s)
-{
-    while (s->n_spares > 0) {
-        char *p = s->spares[--s->n_spares];
-        UNPOISON(p, SPARE_BYTES);
-        mem_free(p);
-    }
 }
 
 /* ---- room for parts ---- */
@@ -355,8 +319,8 @@ static void begin_body(struct server_conn *c)
         return;
     }
     body_init(&c->asked->reader, h->framing, h->content_length);
-    if (h->framing == FRAMING_LENGTH)
-        take_spare(c, h->content_length);
+    if (h->framing == FRAMING_LENGTH && h->content_length <= FEW_BYTES) /* room for a large one is made as it comes */
+        (void)buf_reserve(&c->asked->body, (size_t)h->content_length + 1);
     move(c, CONN_BODY);
     set_deadline_ms(c, loop_now_us(c->server->loop), c->server->limits.body_timeout_ms);
     if (h->expects_continue && h->minor >= 1 && unread(c).n == 0) {
@@ -842,6 +806,5 @@ void server_free(struct server *s)
     RM_ASSERT(list_is_empty(&s->conns));
     readbufs_free(s->reads);
     mem_free(s->parts);
-    free_spares(s);
     mem_free(s);
 }

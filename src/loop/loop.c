@@ -220,8 +220,10 @@ void loop_turn(struct loop *l, uint64_t max_wait_us)
 
 void loop_run(struct loop *l)
 {
+    mem_shelf_open();
     while (!atomic_load_explicit(&l->stops, memory_order_acquire))
         loop_turn(l, UINT64_MAX);
+    mem_shelf_close();
     atomic_store_explicit(&l->stops, false, memory_order_release);
 }
 

@@ -12,12 +12,12 @@ static void release_pilot(struct reap *r)
     struct pilot *p = RM_CONTAINER(r, struct pilot, reap);
     arena_fini(&p->arena);
     if (p != &p->flight->first)
-        mem_free(p);
+        mem_put(p, sizeof *p);
 }
 
 static struct pilot *new_pilot(struct flight *f, uint16_t n)
 {
-    struct pilot *p = f->first.flight == NULL ? &f->first : mem_zalloc(sizeof *p);
+    struct pilot *p = f->first.flight == NULL ? &f->first : mem_take_zero(sizeof *p);
     p->flight = f;
     p->n = n;
     p->reap.fn = release_pilot;

@@ -544,7 +544,7 @@ static void on_next_turn(struct timer *t)
 
 static struct opening *opening_new(const struct exchange_spec *spec, const struct dialect *target)
 {
-    struct opening *o = mem_zalloc(sizeof *o);
+    struct opening *o = mem_take_zero(sizeof *o);
     o->spec = *spec;
     o->connect_us = -1;
     request_put_head(&o->spec, target, &o->head_out);
@@ -555,7 +555,7 @@ static struct opening *opening_new(const struct exchange_spec *spec, const struc
 struct exchange *exchange_open(struct upstream *u, const struct exchange_spec *spec)
 {
     RM_ASSERT(u != NULL && spec->provider != NULL && spec->ready != NULL);
-    struct exchange *x = mem_zalloc(sizeof *x);
+    struct exchange *x = mem_take_zero(sizeof *x);
     mem_count(MEM_EXCHANGE, 1);
     x->upstream = u;
     x->loop = u->loop;
@@ -648,7 +648,7 @@ void exchange_drop_heads(struct exchange *x)
         return;
     buf_fini(&o->head_out);
     arena_fini(&o->head_arena);
-    mem_free(o);
+    mem_put(o, sizeof *o);
     x->opening = NULL;
 }
 
@@ -657,7 +657,7 @@ static void release(struct reap *r)
     struct exchange *x = RM_CONTAINER(r, struct exchange, reap);
     exchange_drop_heads(x);
     arena_fini(&x->arena);
-    mem_free(x);
+    mem_put(x, sizeof *x);
     mem_count(MEM_EXCHANGE, -1);
 }
 

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/mem.h"
+#include "base/rng.h"
 #include "base/slab.h"
 
 #include <pthread.h>
@@ -155,9 +156,53 @@ static void objects_are_counted_over_all_threads(void **state)
     assert_int_equal(mem_live(MEM_TIMER), before);
 }
 
+/* With a shelf and without one, a block that is taken is nobody else's, and a zeroed one is zeroed whatever was in it.
+ */
+static void taken_blocks_are_ones_own(bool has_shelf)
+{
+    enum { LIVE = 100, STEPS = 20000, BYTES = MEM_SHELF_BYTES_MAX + 200 };
+    struct rng r = {7};
+    unsigned char *live[LIVE] = {NULL};
+    size_t n[LIVE];
+    
+    if (has_shelf)
+        mem_shelf_open();
+    for (int step = 0; step < STEPS; step++) {
+        size_t i = (size_t)rng_between(&r, 0, LIVE - 1);
+        if (live[i] == NULL) {
+            n[i] = (size_t)(step % 4 == 0 ? rng_between(&r, 1, BYTES) : rng_between(&r, 1, 80));
+            bool is_zero = step % 2 == 0;
+            live[i] = is_zero ? mem_take_zero(n[i]) : mem_take(n[i]);
+            for (size_t k = 0; is_zero && k < n[i]; k++)
+                assert_int_equal(live[i][k], 0);
+            memset(live[i], (int)i + 1, n[i]);
+        } else {
+            for (size_t k = 0; k < n[i]; k++)
+                assert_int_equal(live[i][k], i + 1);
+            mem_put(live[i], n[i]);
+            live[i] = NULL;
+        }
+    }
+    mem_shelf_close(); /* what is out is put back without one */
+    for (size_t i = 0; i < LIVE; i++)
+        mem_put(live[i], n[i]);
+}
+
+static void blocks_of_a_shelf(void **state)
+{
+    taken_blocks_are_ones_own(true);
+}
+
+static void blocks_without_a_shelf(void **state)
+{
+    taken_blocks_are_ones_own(false);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_of_a_shelf),
+        cmocka_unit_test(blocks_without_a_shelf),
         cmocka_unit_test(buf_has_a_maximum),
         cmocka_unit_test(buf_prints_long_text),
         cmocka_unit_test(arena_resets_to_a_mark),
