@@ -40,7 +40,8 @@ struct client_request {
 struct client_conn *client_conn_new(struct loop *l, struct stream *s);
 /* Reads go into buffers of this pool, which must outlive the connection. Without: allocated for each burst. */
 void client_conn_share_reads(struct client_conn *c, struct readbufs *r);
-/* Starts an exchange: the request is borrowed until CLIENT_SENT (or close), and all that it points to. */
+/* Starts an exchange, written at the end of this turn: the request is borrowed until CLIENT_SENT (or close), and all
+ * that it points to. */
 void client_conn_send(struct client_conn *c, const struct client_request *r, client_ready_fn *fn, void *arg);
 /* Tells another one from here on. */
 void client_conn_tell(struct client_conn *c, client_ready_fn *fn, void *arg);

@@ -4,12 +4,16 @@
  *     inbound_put  -> parts[] (borrowed)
  *     inbound_flush:  writev( out | "1a2b\r\n" | parts… | "\r\n" )      one write for head and first chunk
  *
- * Only what the socket does not take is copied, into `out`. A write that fails is told by the connection's task, never
- * from inside these calls; until then they do nothing. */
+ * What the socket does not take is copied, into `out`. So is the end of an answer (all of it, where it is whole and
+ * not long): it is written when all handlers of the turn have run (why: http/client.c). A write that fails is told by
+ * the connection's task, never from inside these calls; until then they do nothing. */
 #include "base/mem.h"
 #include "http/server_conn.h"
 
-enum { OUR_LINES_BYTES = 200 /* of a head, usually: status, date, framing, connection */ };
+enum {
+    OUR_LINES_BYTES = 200,      /* of a head, usually: status, date, framing, connection */
+    LATER_BYTES_MAX = 16 * 1024 /* of an answer's end that is copied, to be written later */
+};
 
 static struct server_conn *conn_of(struct inbound *in)
 {
@@ -101,6 +105,13 @@ void conn_push(struct server_conn *c, struct iovec *v, int n)
     c->is_full = c->is_full || conn_pending(c) > CONN_HIGH_BYTES;
 }
 
+/* For the connection's task to write. */
+static void keep(struct server_conn *c, struct iovec *v, int n)
+{
+    v[0] = vector(bytes_slice(buf_bytes(&c->out), c->out_at, c->out.n));
+    keep_rest(c, v, 0, n);
+}
+
 static bool has_no_body_by_status(unsigned status)
 {
     return status < 200 || status == 204 || status == 304;
@@ -139,7 +150,8 @@ void inbound_head(struct inbound *in, unsigned status, enum inbound_body kind, u
     if (c->is_broken)
         return;
     c->must_close = c->must_close || conn_must_close(c);
-    (void)buf_reserve(&c->out, OUR_LINES_BYTES + fields.n);
+    bool is_short = kind == INBOUND_LENGTH && length <= LATER_BYTES_MAX;
+    (void)buf_reserve(&c->out, OUR_LINES_BYTES + fields.n + (is_short ? (size_t)length : 0));
     head_put_status(&c->out, status);
     (void)buf_put(&c->out, conn_date_line(c));
     put_framing(c, status, kind, length);
@@ -175,10 +187,9 @@ void inbound_put(struct inbound *in, struct bytes part)
     c->part_bytes += part.n;
 }
 
-static void flush(struct server_conn *c, bool is_last)
+/* What waits, in v (room for CONN_PARTS_MAX + 3) from v[1] on; v[0] is conn_push's. Returns how many. */
+static int gather(struct server_conn *c, bool is_last, char size[BODY_CHUNK_HEAD_BYTES], struct iovec *v)
 {
-    struct iovec v[CONN_PARTS_MAX + 3];
-    char size[BODY_CHUNK_HEAD_BYTES];
     int n = 1;
     bool has_chunk = c->is_chunked && c->part_bytes > 0;
     if (has_chunk)
@@ -194,14 +205,17 @@ static void flush(struct server_conn *c, bool is_last)
         v[n++] = vector(tail);
     conn_give_parts(c);
     c->part_bytes = 0;
-    conn_push(c, v, n);
+    return n;
 }
 
 void inbound_flush(struct inbound *in)
 {
     struct server_conn *c = conn_of(in);
+    struct iovec v[CONN_PARTS_MAX + 3];
+    char size[BODY_CHUNK_HEAD_BYTES];
     RM_ASSERT(c->sm.state == CONN_ANSWERING);
-    flush(c, false);
+    int n = gather(c, false, size, v);
+    conn_push(c, v, n);
 }
 
 /* (Where the socket is full, something waits; and where it is broken, it takes nothing.) */
@@ -243,10 +257,17 @@ bool inbound_send(struct inbound *in, const struct bytes *parts, size_t n)
 void inbound_end(struct inbound *in)
 {
     struct server_conn *c = conn_of(in);
+    struct iovec v[CONN_PARTS_MAX + 3];
+    char size[BODY_CHUNK_HEAD_BYTES];
     RM_ASSERT(c->sm.state == CONN_ANSWERING);
     RM_ASSERT(c->is_broken || c->is_bodyless || c->length_left == 0 || c->length_left == UINT64_MAX);
     sm_move(&c->sm, CONN_FINISHING, "http", "-");
-    flush(c, true);
+    bool is_short = c->part_bytes <= LATER_BYTES_MAX && !c->is_broken;
+    int n = gather(c, true, size, v);
+    if (is_short)
+        keep(c, v, n);
+    else
+        conn_push(c, v, n);
     loop_post(conn_loop(c), &c->task);
 }
 

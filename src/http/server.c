@@ -611,6 +611,14 @@ static void next(struct server_conn *c)
     use_input(c);
 }
 
+/* The end of an answer, which inbound_end has left for the end of the turn. */
+static void write_end(struct server_conn *c)
+{
+    struct iovec v[1];
+    if (c->sm.state == CONN_FINISHING && conn_pending(c) > 0 && !c->is_blocked)
+        conn_push(c, v, 1);
+}
+
 static void on_task(struct task *t)
 {
     struct server_conn *c = RM_CONTAINER(t, struct server_conn, task);
@@ -618,6 +626,9 @@ static void on_task(struct task *t)
         lose_client(c, false);
         return;
     }
+    write_end(c);
+    if (c->is_broken)
+        return; /* and queued again */
     if (c->sm.state == CONN_FINISHING && conn_pending(c) == 0)
         next(c);
     if (c->sm.state != CONN_CLOSED)
@@ -792,6 +803,7 @@ void server_close(struct server *s)
     LIST_EACH(&s->conns, node)
     {
         struct server_conn *c = LIST_ITEM(node, struct server_conn, node);
+        write_end(c);
         if (is_owned(c))
             lose_client(c, false);
         else

@@ -80,7 +80,8 @@ void inbound_flush(struct inbound *in);
  * but the first may be empty. */
 enum { INBOUND_SEND_MAX = 3 };
 bool inbound_send(struct inbound *in, const struct bytes *parts, size_t n);
-/* The answer is whole: flushes and finishes. The inbound is the driver's again and gone at the end of the turn. */
+/* The answer is whole: finishes, and flushes at the end of the turn at the latest. The inbound is the driver's again
+ * and gone then. */
 void inbound_end(struct inbound *in);
 /* Breaks the connection off without a well-formed end. For faults that leave no other way. */
 void inbound_abort(struct inbound *in);

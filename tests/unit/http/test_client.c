@@ -92,11 +92,36 @@ static void a_flood_can_be_left(void **state)
     assert_int_equal(mem_live(MEM_STREAM), 0);
 }
 
+/* It lies where it is until the turn's handlers have run. */
+static void a_request_is_written_at_the_end_of_the_turn(void **state)
+{
+    (void)state;
+    struct loop *loop = loop_new();
+    struct stream *ours, *theirs;
+    struct reader r = {0};
+    char got[64];
+    size_t n = 0;
+    stream_pipe(loop, 4096, &ours, &theirs);
+    struct client_conn *c = client_conn_new(loop, ours);
+    client_conn_send(c, &request, on_ready, &r);
+    assert_int_equal(stream_read(theirs, got, sizeof got, &n), IO_AGAIN);
+    assert_false(client_conn_any_sent(c));
+    loop_turn(loop, 0);
+    assert_int_equal(stream_read(theirs, got, sizeof got, &n), IO_OK);
+    assert_true(bytes_eq(bytes_from(got, n), request.head));
+    assert_true(client_conn_any_sent(c));
+    client_conn_close(c);
+    stream_close(theirs, false);
+    loop_turn(loop, 0);
+    loop_free(loop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_flood_is_read_turn_by_turn),
         cmocka_unit_test(a_flood_can_be_left),
+        cmocka_unit_test(a_request_is_written_at_the_end_of_the_turn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

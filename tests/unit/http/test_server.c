@@ -708,6 +708,51 @@ static void test_close_tells_of_requests_in_flight(void **state)
     assert_int_equal(server_n_conns(w->server), 0);
 }
 
+/* ---- when an answer's end is written ---- */
+
+static void take_in(struct world *w)
+{
+    on_peer(w->peer, LOOP_READ, w);
+}
+
+static void test_a_short_answer_is_written_at_the_end_of_the_turn(void **state)
+{
+    struct world *w = *state;
+    send_text(w, "GET /hold HTTP/1.1\r\n" HOST "\r\n");
+    answer_stream(w->held);
+    take_in(w);
+    assert_true(has(w, "one two"));
+    assert_false(has(w, "three"));
+    settle(w);
+    assert_true(has(w, "5\r\nthree\r\n0\r\n\r\n"));
+    assert_int_equal(w->n_gone, 0);
+}
+
+static void test_a_long_answer_is_not_copied_to_wait(void **state)
+{
+    static char zeros[20000];
+    struct world *w = *state;
+    send_text(w, "GET /hold HTTP/1.1\r\n" HOST "\r\n");
+    inbound_head(w->held, 200, INBOUND_LENGTH, sizeof zeros, BYTES(""));
+    inbound_put(w->held, bytes_from(zeros, sizeof zeros));
+    inbound_end(w->held);
+    take_in(w);
+    assert_true(w->got.n > sizeof zeros);
+}
+
+static void test_an_answer_that_waits_is_not_lost_at_the_close(void **state)
+{
+    struct world *w = *state;
+    send_text(w, "GET /hold HTTP/1.1\r\n" HOST "\r\n");
+    answer_echo(w->held);
+    take_in(w);
+    assert_int_equal(w->got.n, 0);
+    server_close(w->server);
+    settle(w);
+    assert_true(has(w, "HTTP/1.1 200 OK\r\n"));
+    assert_int_equal(w->n_gone, 0);
+}
+
 #define WITH(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -742,6 +787,9 @@ int main(void)
         WITH(test_requests_per_connection),
         WITH(test_drain),
         WITH(test_close_tells_of_requests_in_flight),
+        WITH(test_a_short_answer_is_written_at_the_end_of_the_turn),
+        WITH(test_a_long_answer_is_not_copied_to_wait),
+        WITH(test_an_answer_that_waits_is_not_lost_at_the_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
