@@ -69,12 +69,6 @@ void caching_begin(struct caching *c, const struct caching_start *s, struct dire
 
 /* ---- attempts ---- */
 
-/* The first attempt of all is nobody's standby. */
-static struct cache_verdict judge(struct caching *c, const struct cache_ask *ask)
-{
-    return ask->trail->n_attempts > 1 ? cache_judge(c->memory, ask) : (struct cache_verdict){0};
-}
-
 /* Why it is asked first goes to the first attempt, unless there is more to say of that. */
 static void settle_order_words(struct caching *c, uint16_t n, bool is_wanted)
 {
@@ -86,8 +80,8 @@ static void settle_order_words(struct caching *c, uint16_t n, bool is_wanted)
         c->told = NULL;
 }
 
-bool caching_withholds(struct caching *c, struct relay *r, const struct link_conf *link, uint16_t n,
-                       struct registry *registry, uint64_t now_us)
+static struct cache_verdict judge(struct caching *c, struct relay *r, const struct link_conf *link, uint16_t n,
+                                  struct registry *registry, uint64_t now_us)
 {
     struct cache_ask ask = {.call = r->call,
                             .route = r->route,
@@ -97,7 +91,17 @@ bool caching_withholds(struct caching *c, struct relay *r, const struct link_con
                             .ttl_s = c->ttl_s,
                             .registry = registry,
                             .now_us = now_us};
-    struct cache_verdict v = judge(c, &ask);
+    return cache_judge(c->memory, &ask);
+}
+
+bool caching_withholds(struct caching *c, struct relay *r, const struct link_conf *link, uint16_t n,
+                       struct registry *registry, uint64_t now_us)
+{
+    struct cache_verdict v;
+    v.is_withheld = false;
+    v.words[0] = '\0';
+    if (relay_record(r)->n_attempts > 1) /* the first attempt of all is nobody's standby */
+        v = judge(c, r, link, n, registry, now_us);
     if (v.is_withheld || c->ttl_s > 0)
         relay_mark_cache(r, n, v.is_withheld ? CACHE_WITHHELD : CACHE_ASKED);
     settle_order_words(c, n, v.words[0] == '\0');

@@ -336,13 +336,16 @@ static void set_quiet(struct relay *r)
     }
 }
 
+static inline bool is_due(const struct relay *r, uint64_t limit)
+{
+    uint64_t wake = relay_wake_us(r);
+    return wake != 0 && wake <= limit;
+}
+
 /* Fires what is due at or before `limit`, one after the other, and tells it that it is `now`. */
 static void fire_clocks(struct relay *r, uint64_t limit, uint64_t now)
 {
-    for (int i = 0; i < FIRINGS_MAX; i++) {
-        uint64_t wake = relay_wake_us(r);
-        if (wake == 0 || wake > limit)
-            return;
+    for (int i = 0; i < FIRINGS_MAX && is_due(r, limit); i++) {
         unsigned k = 0;
         while (clock_us(r, k) == 0 || clock_us(r, k) > limit)
             k++;
@@ -597,7 +600,8 @@ void relay_event(struct relay *r, const struct relay_event *ev, struct relay_act
         on_drain(r, ev->now_us);
         break;
     default:
-        fire_clocks(r, ev->now_us - 1, ev->now_us);
+        if (is_due(r, ev->now_us - 1))
+            fire_clocks(r, ev->now_us - 1, ev->now_us);
         if (hedge_is_out(r) && r->beside->now.n == ev->n)
             hedge_swap(r);
         if (attempt_is_open(&r->now) && r->now.n == ev->n)
@@ -630,6 +634,8 @@ static size_t length_of_chain(const struct relay_start *s)
     RM_ASSERT(n > 0 && n <= UINT16_MAX);
     return d != NULL && d->fallback_off ? 1 : n;
 }
+
+_Static_assert(sizeof(struct relay) + 4 <= RELAY_BYTES, "an undisturbed request takes one block");
 
 struct relay *relay_new(struct arena *a, const struct relay_env *env, const struct relay_start *start)
 {

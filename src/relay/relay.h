@@ -144,8 +144,8 @@ struct relay_actions {
     size_t n;
 };
 
-/* What an undisturbed request takes of the arena for it, up to four links and without texts. */
-enum { RELAY_BYTES = 896 };
+/* What an undisturbed request takes of the arena for it, with an id of its provider's. */
+enum { RELAY_BYTES = 880 };
 /* Memory comes from the arena. What env and `start` point to, and env itself, must outlive the relay; `start` need not.
  * call: its hashes, sizes and needs are looked at to the end, of its texts `effort` and `state` as well. */
 struct relay *relay_new(struct arena *a, const struct relay_env *env, const struct relay_start *start);

@@ -473,6 +473,53 @@ static void test_error_event_inside_200(void **state)
     assert_int_equal(entry(0)->tokens_from, TOKENS_ESTIMATED); /* its input was probably read */
 }
 
+/* Events that came together are fed together: the same comes of them as one by one. */
+static void together(uint64_t us, const struct event *e, size_t n, const char *expected)
+{
+    feed((struct relay_event){.kind = RELAY_OUTPUT, .now_us = T0 + us, .n = 1, .event = e, .n_further = n - 1},
+         expected);
+}
+
+static void test_events_together(void **state)
+{
+    struct event e[] = {{.kind = EVENT_START, .name = BYTES("flex")},
+                        {.kind = EVENT_TEXT, .is_token = true, .text_bytes = 9},
+                        {.kind = EVENT_TEXT, .is_token = true, .text_bytes = 11},
+                        {.kind = EVENT_USAGE, .usage = {90, -1, -1, -1, 7, -1}}};
+    struct attempt_record was = {0};
+    for (size_t step = 1; step <= 4; step *= 4) {
+        begin("START 1>0");
+        sent(0, 1);
+        for (size_t i = 0; i < 4; i += step)
+            together(20 * MS, &e[i], step, step == 4 || i == 1 ? "COMMIT 1" : "");
+        wakes_at(1020 * MS); /* idle */
+        at(30 * MS, RELAY_ENDED, 1, "END 1, RECORD");
+        assert_string_equal(entry(0)->service, "flex");
+        assert_int_equal(entry(0)->tokens.output, 7);
+        assert_int_equal(entry(0)->cost_nusd, 90 * 1000 + 7 * 2000);
+        if (step == 4) {
+            assert_int_equal(entry(0)->ttft_us, was.ttft_us);
+            assert_int_equal(entry(0)->tokens_from, was.tokens_from);
+        }
+        was = *entry(0);
+    }
+}
+
+/* What stands behind an error is nobody's: not the failed attempt's, and not that of the next. */
+static void test_events_behind_an_error(void **state)
+{
+    struct failure f = failure_of(FAILURE_OVERLOAD, 0);
+    struct event e[] = {{.kind = EVENT_PING},
+                        {.kind = EVENT_ERROR, .failure = &f},
+                        {.kind = EVENT_TEXT, .is_token = true, .text_bytes = 9}};
+    begin("START 1>0");
+    sent(0, 1);
+    together(20 * MS, e, 3, "CANCEL 1, START 2>1");
+    entry_is(0, OUTCOME_OVERLOADED);
+    assert_false(relay_is_committed(r));
+    wakes_at(2020 * MS); /* the second has its whole budget before it, and no token */
+}
+
 /* ---- the same target again ---- */
 
 static void test_retry_quick_500(void **state)
@@ -1206,6 +1253,8 @@ int main(void)
         TEST(test_idle_and_pause),
         TEST(test_short_way),
         TEST(test_error_event_inside_200),
+        TEST(test_events_together),
+        TEST(test_events_behind_an_error),
         TEST(test_retry_quick_500),
         TEST(test_no_retry),
         TEST(test_retry_broken_connection),
