@@ -282,8 +282,6 @@ static bool count_plain_message(struct call *c, const struct walk *message, bool
 static bool count_message(struct call *c, const struct walk *message)
 {
     bool is_users = false;
-    if (count_plain_message(c, message, &is_users))
-        return is_users;
     struct walk w = walk_into(message);
     c->has_prefill = false;
     while (walk_next(&w)) {
@@ -307,17 +305,22 @@ static bool count_message(struct call *c, const struct walk *message)
 struct talk {
     const char *first_users, *last;
     size_t n;
+    bool is_plain; /* up to the first of the user's, all are plain: no marker is in them */
 };
 
 /* What stands before the first of the user's messages is the head. */
 static struct talk count_messages(struct call *c, const struct walk *messages)
 {
     struct walk w = walk_into(messages);
-    struct talk t = {NULL, NULL, 0};
+    struct talk t = {NULL, NULL, 0, true};
     while (!w.is_object && walk_next(&w)) {
         uint64_t bytes = c->prompt_bytes;
         bool is_marked = c->has_cache_markers;
-        if (count_message(c, &w) && t.first_users == NULL) {
+        bool is_users = false, is_plain = count_plain_message(c, &w, &is_users);
+        if (!is_plain)
+            is_users = count_message(c, &w);
+        t.is_plain &= is_plain || t.first_users != NULL;
+        if (is_users && t.first_users == NULL) {
             t.first_users = w.value.p;
             c->head_bytes = bytes;
             c->has_head_marker = is_marked;
@@ -347,8 +350,10 @@ static bool may_have_marker(const struct walk *message)
 }
 
 /* A marker moves on as a conversation grows: the message is the same without it. */
-static uint64_t mix_message(uint64_t h, const struct walk *message)
+static uint64_t mix_message(uint64_t h, const struct walk *message, bool is_plain)
 {
+    if (is_plain)
+        return json_mix(h, message->value);
     struct buf plain = {0};
     bool is_cut = may_have_marker(message) && markers_cut(message->value, &plain);
     h = json_mix(h, is_cut ? buf_bytes(&plain) : message->value);
@@ -363,13 +368,13 @@ static uint64_t hash_end(uint64_t h)
 }
 
 /* The messages up to the first of the user's: before it, the head. */
-static void hash_talk(struct call *c, uint64_t head, const struct walk *messages, const char *first_users)
+static void hash_talk(struct call *c, uint64_t head, const struct walk *messages, const struct talk *talk)
 {
     struct walk w = walk_into(messages);
-    while (first_users != NULL && walk_next(&w)) {
+    while (talk->first_users != NULL && walk_next(&w)) {
         uint64_t before = head;
-        head = mix_message(head, &w);
-        if (w.value.p == first_users) {
+        head = mix_message(head, &w, talk->is_plain);
+        if (w.value.p == talk->first_users) {
             c->talk_hash = hash_end(head);
             c->head_hash = c->head_bytes > 0 ? hash_end(before) : 0;
             return;
@@ -403,7 +408,7 @@ static void read_prompt(struct reading *r, const struct walk *instructions)
     size_t last_at = talk.n > 0 ? (size_t)(talk.last - text.p) : 0;
     uint64_t head = json_mix(json_mix(0x52494e47, tools.value), system),
              before = json_mix(head, bytes_slice(text, 0, last_at));
-    hash_talk(c, head, &messages, talk.first_users);
+    hash_talk(c, head, &messages, &talk);
     c->cache_hash = hash_marked(c->cache_end, head, text, before, last_at);
     if (talk.n < 2 && !c->has_tools && system.n == 0)
         return; /* nothing stands before the last message */
