@@ -52,17 +52,14 @@ static void set_value(yyjson_val *v, const struct json_index *index, uint32_t nu
     }
 }
 
-#ifndef RM_SCAN_SCALAR
 /* False: what is in some value was not noted. */
 static bool is_all_noted(const struct json_index *index)
 {
     for (uint32_t i = 0; i < index->n; i++)
         if (index->v[i].less != 0 && index->text[index->v[i].at] != '"')
             return false;
-    return index->n > 0;
+    return true;
 }
-
-#endif
 
 bool json_notes_of(struct bytes text, unsigned max_depth, struct arena *arena, struct json_notes *out)
 {
@@ -74,7 +71,7 @@ bool json_notes_of(struct bytes text, unsigned max_depth, struct arena *arena, s
         index->max = (uint32_t)(text.n / BYTES_A_NOTE);
         index->v = arena_alloc_raw(arena, index->max * sizeof *index->v);
     }
-    return json_scan_block(text, max_depth, NULL, 0, &scan, index) && index->is_strict && is_all_noted(index);
+    return json_scan_block(text, max_depth, NULL, 0, &scan, index) && index->is_strict && index->n > 0;
 #else
     (void)text, (void)max_depth, (void)arena, (void)out;
     return false;
@@ -84,6 +81,8 @@ bool json_notes_of(struct bytes text, unsigned max_depth, struct arena *arena, s
 yyjson_val *json_tree_of_notes(const struct json_notes *notes, struct arena *arena)
 {
     const struct json_index *index = &notes->index;
+    if (!is_all_noted(index))
+        return NULL;
     yyjson_val *v = arena_alloc_raw(arena, index->n * sizeof *v);
     for (uint32_t i = 0; i < index->n; i++)
         set_value(&v[i], index, i, arena);
@@ -93,8 +92,6 @@ yyjson_val *json_tree_of_notes(const struct json_notes *notes, struct arena *are
 enum err json_tree_borrow(struct bytes text, unsigned max_depth, struct arena *arena, yyjson_val **root)
 {
     struct json_notes notes;
-    if (!json_notes_of(text, max_depth, arena, &notes))
-        return json_tree_parse(text, max_depth, arena, root);
-    *root = json_tree_of_notes(&notes, arena);
-    return ERR_OK;
+    *root = json_notes_of(text, max_depth, arena, &notes) ? json_tree_of_notes(&notes, arena) : NULL;
+    return *root != NULL ? ERR_OK : json_tree_parse(text, max_depth, arena, root);
 }

@@ -20,7 +20,8 @@ enum err json_tree_parse_placed(struct bytes text, unsigned max_depth, struct ar
 /* The same, cheaper for most texts, for trees that are read at once: strings without escapes and numbers are borrowed
  * from the text (strings are not NUL-terminated then). */
 enum err json_tree_borrow(struct bytes text, unsigned max_depth, struct arena *arena, yyjson_val **root) RM_MUST_USE;
-/* The scan's notes of a text, for readers who go from note to note: is_strict, and no level is left out. False: the
+/* The scan's notes of a text, for readers who go from note to note: is_strict, and JSON_LEVELS_MAX levels
+ * are noted. False: the
  * scan does not take the text, and json_tree_parse is to be asked. Memory beyond `few`: the arena's. */
 enum { JSON_FEW_NOTES = 160 };
 struct json_notes {
@@ -28,7 +29,7 @@ struct json_notes {
     struct json_note few[JSON_FEW_NOTES];
 };
 bool json_notes_of(struct bytes text, unsigned max_depth, struct arena *arena, struct json_notes *out);
-/* The tree of a text that has notes, as of json_tree_borrow. */
+/* The tree of a text that has notes, as of json_tree_borrow; NULL: it has more levels than are noted. */
 yyjson_val *json_tree_of_notes(const struct json_notes *notes, struct arena *arena);
 /* Where a text that is not well-formed stops being JSON: its offset; *what: in words, static. For messages. */
 size_t json_tree_fault(struct bytes text, const char **what);

@@ -282,7 +282,7 @@ static void one_event(struct decoder *d, const struct sse_event *ev, struct deco
             add_tree_complaint(&r, root);
         else
             read_named(&r, type.n > 0 ? type : ev->name, root);
-        d->source = (struct mould_source){.data = data, .copy = copy}; /* deltas leave the blocks as they are */
+        out->source = (struct mould_source){.data = data, .copy = copy}; /* deltas leave the blocks as they are */
     }
     batch_close(&r.batch, d, out);
 }

@@ -65,11 +65,10 @@ void decoder_event(struct decoder *d, const struct sse_event *ev, struct decoded
 {
     if (!is_open(d, out))
         return;
-    d->source.copy = NULL;
     d->dialect->decoder->event(d, ev, out);
     note(d, out);
     if (out->n == 1 && !out->is_malformed && !out->is_dropped)
-        mould_make(&d->mould, ev, &out->v[0], &d->source, out->strip_at, out->strip_end);
+        mould_make(&d->mould, ev, &out->v[0], &out->source, out->strip_at, out->strip_end);
     else
         mould_clear(&d->mould);
 }

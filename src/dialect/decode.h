@@ -21,12 +21,11 @@ struct decoder {
     bool is_text_unread; /* set by the owner: nobody will look at the texts of a whole answer, only at how long they
                             are. They may be told as they stand, with their escapes; text_bytes is right */
     bool has_finish, has_done, has_token, has_error;
-    struct arena scratch;       /* emptied by each call */
-    void *state;                /* the dialect's own, from `keep` */
-    struct arena keep;          /* lives as long as the decoder */
-    struct failure *failure;    /* of the last EVENT_ERROR, in `keep`; NULL = there was none */
-    struct mould mould;         /* of the last event */
-    struct mould_source source; /* set by the dialect's reader while it reads an event */
+    struct arena scratch;    /* emptied by each call */
+    void *state;             /* the dialect's own, from `keep` */
+    struct arena keep;       /* lives as long as the decoder */
+    struct failure *failure; /* of the last EVENT_ERROR, in `keep`; NULL = there was none */
+    struct mould mould;      /* of the last event */
 };
 
 struct decoded {
@@ -36,6 +35,7 @@ struct decoded {
     size_t strip_at, strip_end; /* bytes of ev->data to cut out ("usage":null with its comma); equal = none */
     bool is_malformed;          /* not JSON of this dialect: a protocol_error (on_bad_event decides) */
     const char *why;
+    struct mould_source source; /* for decode.c: of the event just read */
 };
 
 struct decoder_ops {

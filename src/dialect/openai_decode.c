@@ -484,13 +484,13 @@ static void read_answer(struct reading *r, yyjson_val *root, struct bytes name)
 
 /* Strings that only hide how long the text is: OpenAI's, Mistral's. The latter is not known to be that and no more, so
  * that a collected answer keeps its last one. */
-static void tell_source(struct decoder *d, yyjson_val *root, struct bytes data, const char *copy)
+static void tell_source(struct decoded *out, yyjson_val *root, struct bytes data, const char *copy)
 {
     struct bytes padding = json_tree_str(root, "obfuscation"), p = json_tree_str(root, "p");
-    d->source = (struct mould_source){.data = data,
-                                      .copy = copy,
-                                      .padding = padding.p != NULL ? padding : p,
-                                      .is_padding_kept = padding.p == NULL && p.p != NULL};
+    out->source = (struct mould_source){.data = data,
+                                        .copy = copy,
+                                        .padding = padding.p != NULL ? padding : p,
+                                        .is_padding_kept = padding.p == NULL && p.p != NULL};
 }
 
 static void read_tree(struct reading *r, yyjson_val *root, const struct sse_event *ev, struct decoded *out)
@@ -514,7 +514,7 @@ static void one_event(struct decoder *d, const struct sse_event *ev, struct deco
     } else if (json_tree_parse_placed(data, d->max_depth, &d->scratch, &root, &copy) == ERR_OK && yyjson_is_obj(root)) {
         read_tree(&r, root, ev, out);
         if (!r.s->is_changed)
-            tell_source(d, root, data, copy);
+            tell_source(out, root, data, copy);
     } else if (bytes_is(ev->name, "error")) {
         struct complaint c;
         complaint_read(data, &d->scratch, &c);
@@ -581,8 +581,8 @@ static void whole_body(struct decoder *d, struct bytes body, struct decoded *out
     bool has_notes = json_notes_of(text, d->max_depth, &d->scratch, &notes);
     if (has_notes && openai_noted_read(&notes.index, &noted) && !is_fault(noted.finish.inside))
         whole_of_notes(&r, &noted);
-    else if (has_notes)
-        whole_of_tree(&r, json_tree_of_notes(&notes, &d->scratch), out);
+    else if (has_notes && (root = json_tree_of_notes(&notes, &d->scratch)) != NULL)
+        whole_of_tree(&r, root, out);
     else if (json_tree_parse(text, d->max_depth, &d->scratch, &root) == ERR_OK && yyjson_is_obj(root))
         whole_of_tree(&r, root, out);
     else

@@ -1,5 +1,6 @@
-/* One walk over the notes. Members that are not named here say nothing of what the gateway must know; of those that
- * are, a second one of the same name, or a type that is not the usual one, ends the walk: the tree says which counts.
+/* One walk over the notes, far from the levels that are not noted any more. Members that are not named here say nothing
+ * of what the gateway must know; of those that are, a second one of the same name, or a type that is not the usual one,
+ * ends the walk: the tree says which counts.
  */
 #include "dialect/openai_noted.h"
 

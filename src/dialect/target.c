@@ -107,6 +107,9 @@ static const struct bytes anthropic_ids[] = {NAME("request-id"), NAME("x-request
 
 bool dialect_field_goes_down(const struct dialect *client, const struct dialect *target, struct bytes name)
 {
+    char first = name.n > 0 ? (char)(name.p[0] | 0x20) : '\0';
+    if (first != 'x' && first != 'r' && first != 'a') /* most fields: none of the names below begins so */
+        return false;
     if (bytes_eq_nocase(name, BYTES("request-id")) || bytes_eq_nocase(name, BYTES("x-request-id")))
         return true;
     if (client != target || name.n <= sizeof "x-ratelimit-" - 1)

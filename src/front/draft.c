@@ -266,6 +266,12 @@ void draft_leave(const struct draft *d)
 static size_t keep_raw(struct draft *d, const struct output *in)
 {
     struct bytes raw = in->raw;
+    if (in->body != NULL && in->strip_end == in->strip_at && d->held.n == 0) {
+        RM_ASSERT(in->body->p == raw.p && in->body->n == raw.n);
+        buf_fini(&d->held);
+        d->held = buf_take(in->body);
+        return raw.n;
+    }
     if (in->strip_end > in->strip_at) {
         buf_put(&d->held, bytes_slice(raw, 0, in->strip_at));
         raw = bytes_slice(raw, in->strip_end, raw.n);

@@ -53,32 +53,28 @@ void reply_put_fields(struct buf *out, const struct reply_facts *f)
 
 void reply_head_of_stream(struct client_call *c, const struct reply_facts *f, struct bytes further)
 {
-    struct buf fields = {0};
     RM_ASSERT(!c->head_sent);
-    (void)buf_reserve(&fields, FIELDS_BYTES + further.n);
-    buf_puts(&fields, "content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\n"
-                      "x-accel-buffering: no\r\n");
-    reply_put_fields(&fields, f);
-    buf_put(&fields, further);
-    inbound_head(c->inbound, 200, INBOUND_STREAM, 0, buf_bytes(&fields));
+    struct buf *out = inbound_open_head(c->inbound, 200, INBOUND_STREAM, 0, FIELDS_BYTES + further.n);
+    buf_puts(out, "content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\n"
+                  "x-accel-buffering: no\r\n");
+    reply_put_fields(out, f);
+    buf_put(out, further);
+    inbound_close_head(c->inbound);
     c->head_sent = true;
-    buf_fini(&fields);
 }
 
 void reply_whole(struct client_call *c, unsigned status, const struct reply_facts *f, struct bytes further,
                  struct bytes body)
 {
-    struct buf fields = {0};
     RM_ASSERT(!c->head_sent);
-    (void)buf_reserve(&fields, FIELDS_BYTES + further.n);
-    buf_puts(&fields, "content-type: application/json\r\n");
-    reply_put_fields(&fields, f);
-    buf_put(&fields, further);
-    inbound_head(c->inbound, status, INBOUND_LENGTH, body.n, buf_bytes(&fields));
+    struct buf *out = inbound_open_head(c->inbound, status, INBOUND_LENGTH, body.n, FIELDS_BYTES + further.n);
+    buf_puts(out, "content-type: application/json\r\n");
+    reply_put_fields(out, f);
+    buf_put(out, further);
+    inbound_close_head(c->inbound);
     c->head_sent = true;
     inbound_put(c->inbound, body);
     visit_end(visit_of_call(c));
-    buf_fini(&fields);
 }
 
 /* Whole seconds, at least one, never sooner than told. */

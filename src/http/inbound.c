@@ -141,17 +141,18 @@ static void put_framing(struct server_conn *c, unsigned status, enum inbound_bod
         c->must_close = true;
 }
 
-void inbound_head(struct inbound *in, unsigned status, enum inbound_body kind, uint64_t length, struct bytes fields)
+struct buf *inbound_open_head(struct inbound *in, unsigned status, enum inbound_body kind, uint64_t length,
+                              size_t fields_bytes)
 {
     struct server_conn *c = conn_of(in);
     RM_ASSERT(c->sm.state == CONN_WAITING);
     RM_ASSERT(status >= 200 && status <= 999);
     sm_move(&c->sm, CONN_ANSWERING, "http", "-");
     if (c->is_broken)
-        return;
+        return &c->out; /* emptied again by inbound_close_head */
     c->must_close = c->must_close || conn_must_close(c);
     bool is_short = kind == INBOUND_LENGTH && length <= LATER_BYTES_MAX;
-    (void)buf_reserve(&c->out, OUR_LINES_BYTES + fields.n + (is_short ? (size_t)length : 0));
+    (void)buf_reserve(&c->out, OUR_LINES_BYTES + fields_bytes + (is_short ? (size_t)length : 0));
     head_put_status(&c->out, status);
     (void)buf_put(&c->out, conn_date_line(c));
     put_framing(c, status, kind, length);
@@ -159,8 +160,22 @@ void inbound_head(struct inbound *in, unsigned status, enum inbound_body kind, u
         head_put_field(&c->out, "connection", BYTES("close"));
     else if (c->is_of_minor_0)
         head_put_field(&c->out, "connection", BYTES("keep-alive"));
-    (void)buf_put(&c->out, fields);
-    head_put_end(&c->out);
+    return &c->out;
+}
+
+void inbound_close_head(struct inbound *in)
+{
+    struct server_conn *c = conn_of(in);
+    if (c->is_broken)
+        buf_fini(&c->out);
+    else
+        head_put_end(&c->out);
+}
+
+void inbound_head(struct inbound *in, unsigned status, enum inbound_body kind, uint64_t length, struct bytes fields)
+{
+    (void)buf_put(inbound_open_head(in, status, kind, length, fields.n), fields);
+    inbound_close_head(in);
 }
 
 void inbound_put(struct inbound *in, struct bytes part)

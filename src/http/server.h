@@ -71,6 +71,11 @@ enum inbound_body { INBOUND_LENGTH, INBOUND_STREAM /* chunked, or until close fo
  * A HEAD request gets the same head and no body; the driver sees to that. Date, connection and framing are the
  * driver's. */
 void inbound_head(struct inbound *in, unsigned status, enum inbound_body kind, uint64_t length, struct bytes fields);
+/* The same in two steps, without a copy: the further lines, about so many bytes, are put into the buffer that is
+ * returned; then inbound_close_head, and nothing between. */
+struct buf *inbound_open_head(struct inbound *in, unsigned status, enum inbound_body kind, uint64_t length,
+                              size_t fields_bytes);
+void inbound_close_head(struct inbound *in);
 /* Body bytes, borrowed until inbound_flush or inbound_end; several puts are one chunk and one write. */
 void inbound_put(struct inbound *in, struct bytes part);
 /* Writes what was put (copies what the socket does not take). */

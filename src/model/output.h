@@ -4,11 +4,14 @@
 #ifndef RM_MODEL_OUTPUT_H
 #define RM_MODEL_OUTPUT_H
 
+#include "base/buf.h"
 #include "model/event.h"
 
 struct output {
     struct bytes raw;           /* of a stream: the whole SSE event as it came; else the JSON body */
     size_t strip_at, strip_end; /* bytes of raw to cut out; equal = none */
+    struct buf *body;           /* not of a stream: what raw lies in, all of it. Who keeps raw takes it (buf_take); raw
+                                   and the events' views stay as long as it does */
     const struct event *v;      /* n events; n may be 0 (comment, unknown event) */
     size_t n;
     bool raw_is_stream; /* raw is SSE bytes */

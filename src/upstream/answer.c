@@ -12,6 +12,7 @@
 #include "upstream/answer.h"
 
 #include "base/check.h"
+#include "base/mem.h"
 
 static void fail(struct answer *a, enum outcome o, const char *why)
 {
@@ -22,16 +23,18 @@ static void fail(struct answer *a, enum outcome o, const char *why)
 
 /* ---- labels and first bytes ---- */
 
-static bool label_is(struct bytes type, struct bytes word)
-{
-    struct bytes first = bytes_trim(bytes_cut(&type, ';'));
-    return bytes_eq_nocase(first, word);
-}
+enum label { LABEL_LOOSE, LABEL_JSON, LABEL_SSE, LABEL_HTML };
 
-static bool label_is_json(struct bytes type)
+static enum label label_of(struct bytes type)
 {
     struct bytes first = bytes_trim(bytes_cut(&type, ';'));
-    return bytes_eq_nocase(first, BYTES("application/json")) || bytes_ends_with(first, BYTES("+json"));
+    if (bytes_is(first, "application/json") || bytes_is(first, "text/event-stream")) /* as nearly all write it */
+        return first.p[0] == 'a' ? LABEL_JSON : LABEL_SSE;
+    if (bytes_eq_nocase(first, BYTES("application/json")) || bytes_ends_with(first, BYTES("+json")))
+        return LABEL_JSON;
+    if (bytes_eq_nocase(first, BYTES("text/event-stream")))
+        return LABEL_SSE;
+    return bytes_eq_nocase(first, BYTES("text/html")) ? LABEL_HTML : LABEL_LOOSE;
 }
 
 static struct bytes without_blanks(struct bytes in)
@@ -134,7 +137,7 @@ static bool take_plain(struct answer *a, struct bytes *plain)
     size_t n = 0;
     if (a->plain == NULL)
         a->plain = readbuf_take(a->spec.reads);
-    enum inflate_result r = inflater_next(&a->inflater, &a->in, a->plain, READBUF_BYTES, &n);
+    enum inflate_result r = inflater_next(a->inflater, &a->in, a->plain, READBUF_BYTES, &n);
     *plain = (struct bytes){a->plain, n};
     if (r == INFLATE_DATA)
         return true;
@@ -244,7 +247,7 @@ static enum answer_result decode_whole(struct answer *a, struct output *out)
         fail(a, OUTCOME_PROTOCOL_ERROR, d.why ? d.why : "the answer is not JSON of its dialect");
         return ANSWER_FAILED;
     }
-    *out = (struct output){.raw = buf_bytes(&a->body)};
+    *out = (struct output){.raw = buf_bytes(&a->body), .body = &a->body};
     set_batch(out, &d);
     if (d.strip_at != d.strip_end) {
         out->strip_at = d.strip_at;
@@ -276,13 +279,15 @@ static enum answer_result decode_rest(struct answer *a, struct output *out)
 
 void answer_init(struct answer *a, const struct answer_spec *spec, const struct head *head)
 {
-    struct bytes type = fields_get(&head->fields, "content-type");
+    enum label label = label_of(fields_get(&head->fields, "content-type"));
     *a = (struct answer){.spec = *spec, .coding = coding_of(fields_get(&head->fields, "content-encoding"))};
     a->mode = head->status >= 400 ? ANSWER_REFUSAL : ANSWER_SNIFF;
-    a->label_is_sse = label_is(type, BYTES("text/event-stream"));
-    a->label_is_loose = !a->label_is_sse && !label_is_json(type);
-    if (a->coding == CODING_GZIP || a->coding == CODING_DEFLATE)
-        inflater_init(&a->inflater, a->coding);
+    a->label_is_sse = label == LABEL_SSE;
+    a->label_is_loose = label == LABEL_LOOSE || label == LABEL_HTML;
+    if (a->coding == CODING_GZIP || a->coding == CODING_DEFLATE) {
+        a->inflater = mem_alloc(sizeof *a->inflater);
+        inflater_init(a->inflater, a->coding);
+    }
     sse_init(&a->sse, spec->max_event);
     decoder_init(&a->decoder, spec->target, spec->vendor, spec->max_depth, spec->strips_usage);
     a->decoder.is_text_unread = spec->is_text_unread;
@@ -290,13 +295,16 @@ void answer_init(struct answer *a, const struct answer_spec *spec, const struct 
         return;
     if (a->coding == CODING_OTHER)
         fail(a, OUTCOME_PROTOCOL_ERROR, "the answer has a content coding that was not asked for");
-    else if (label_is(type, BYTES("text/html")))
+    else if (label == LABEL_HTML)
         fail(a, OUTCOME_PROTOCOL_ERROR, "the answer is an HTML page");
 }
 
 void answer_fini(struct answer *a)
 {
-    inflater_fini(&a->inflater);
+    if (a->inflater != NULL)
+        inflater_fini(a->inflater);
+    mem_free(a->inflater);
+    a->inflater = NULL;
     readbuf_put(a->spec.reads, a->plain);
     a->plain = NULL;
     buf_fini(&a->body);

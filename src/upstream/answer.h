@@ -38,9 +38,9 @@ struct answer {
     bool is_failed, is_ended;
     bool is_dry;     /* answer_next has said ANSWER_MORE, or would: nothing was fed since, and nothing is owed */
     struct bytes in; /* fed, not used yet; borrowed */
-    struct inflater inflater;
-    char *plain;     /* decoded bytes, borrowed from spec.reads; NULL = none */
-    struct buf body; /* SNIFF: the first bytes; JSON, REFUSAL: all of it; SSE: the completed last event */
+    struct inflater *inflater; /* GZIP, DEFLATE; else NULL */
+    char *plain;               /* decoded bytes, borrowed from spec.reads; NULL = none */
+    struct buf body;           /* SNIFF: the first bytes; JSON, REFUSAL: all of it; SSE: the completed last event */
     struct sse sse;
     struct decoder decoder;
     struct failure *failure; /* class, words, in_stream; status is the caller's. NULL until it has failed */
