@@ -30,17 +30,22 @@ void arena_fini(struct arena *a)
     a->n_bytes = 0;
 }
 
-static void add_block(struct arena *a, size_t need)
+/* Of the usual size where that is enough. */
+static size_t next_cap(const struct arena *a, size_t need)
 {
 #ifdef RM_ALLOC_PLAIN
-    size_t cap = need;
+    (void)a;
+    return need;
 #else
     size_t cap = a->last ? a->last->cap * 2 : FIRST_BLOCK;
     if (cap > MOST_BLOCK)
         cap = MOST_BLOCK;
-    if (cap < need)
-        cap = need;
+    return cap < need ? need : cap;
 #endif
+}
+
+static void add_block(struct arena *a, size_t cap)
+{
     cap = (cap + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
     struct arena_block *b = mem_take(sizeof *b + cap);
     b->before = a->last;
@@ -56,14 +61,14 @@ void *arena_alloc_more(struct arena *a, size_t n)
     size_t least = n > 0 ? n : 1;
     RM_ASSERT(n < SIZE_MAX / 4);
     if (a->last == NULL || a->last->cap - a->last->used < least)
-        add_block(a, least);
+        add_block(a, next_cap(a, least));
     return arena_alloc_raw(a, least);
 }
 
 void arena_reserve(struct arena *a, size_t n)
 {
     if (a->last == NULL || a->last->cap - a->last->used < n)
-        add_block(a, n);
+        add_block(a, a->last == NULL ? n : next_cap(a, n)); /* the first one is what is asked for */
 }
 
 struct bytes arena_dup(struct arena *a, struct bytes b)

@@ -42,9 +42,11 @@ static uint64_t lower_eight(uint64_t v)
 bool bytes_same_nocase(const char *a, const char *b, size_t n)
 {
     size_t at = 0;
-    for (; n - at >= 8; at += 8)
-        if (lower_eight(eight_at(a + at)) != lower_eight(eight_at(b + at)))
+    for (; n - at >= 8; at += 8) {
+        uint64_t x = eight_at(a + at), y = eight_at(b + at);
+        if (x != y && lower_eight(x) != lower_eight(y))
             return false;
+    }
     if (at == n)
         return true;
     if (n >= 8)
@@ -156,14 +158,13 @@ struct bytes bytes_cut(struct bytes *rest, char c)
 
 bool bytes_to_u64(struct bytes a, uint64_t *out)
 {
+    enum { SURE_DIGITS = 19 /* of any value */ };
     uint64_t v = 0;
     if (a.n == 0)
         return false;
     for (size_t i = 0; i < a.n; i++) {
-        if (a.p[i] < '0' || a.p[i] > '9')
-            return false;
-        uint64_t digit = (uint64_t)(a.p[i] - '0');
-        if (v > (UINT64_MAX - digit) / 10)
+        unsigned char digit = (unsigned char)(a.p[i] - '0');
+        if (digit > 9 || (i >= SURE_DIGITS && v > (UINT64_MAX - digit) / 10))
             return false;
         v = v * 10 + digit;
     }

@@ -223,17 +223,3 @@ bool body_is_whole_at_close(const struct body_reader *b)
     }
     return false;
 }
-
-size_t body_chunk_head(char *out, size_t n)
-{
-    char digits[SIZE_DIGITS_MAX];
-    size_t n_digits = 0;
-    RM_ASSERT(n > 0);
-    for (uint64_t v = n; v > 0; v >>= 4)
-        digits[n_digits++] = "0123456789abcdef"[v & 15];
-    for (size_t i = 0; i < n_digits; i++)
-        out[i] = digits[n_digits - 1 - i];
-    out[n_digits] = '\r';
-    out[n_digits + 1] = '\n';
-    return n_digits + 2;
-}

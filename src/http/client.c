@@ -86,18 +86,17 @@ static struct bytes piece_at(const struct client_conn *c, size_t i)
     return i == 0 ? c->out->head : c->out->body[i - 1];
 }
 
-/* Returns how many; *n_bytes: their sum. */
+/* What is not written yet. Returns how many; *n_bytes: their sum. */
 static int fill_vectors(const struct client_conn *c, struct iovec *v, size_t *n_bytes)
 {
-    int n = 0;
-    size_t offset = c->offset;
-    *n_bytes = 0;
-    for (size_t i = c->piece; i <= c->out->n_body && n < IOV_MAX_USED; i++, offset = 0) {
-        struct bytes b = piece_at(c, i);
-        if (b.n <= offset)
-            continue;
-        v[n++] = (struct iovec){.iov_base = (char *)(uintptr_t)b.p + offset, .iov_len = b.n - offset};
-        *n_bytes += b.n - offset;
+    const struct client_request *r = c->out;
+    struct bytes first = piece_at(c, c->piece);
+    int n = 1;
+    v[0] = (struct iovec){.iov_base = (char *)(uintptr_t)first.p + c->offset, .iov_len = first.n - c->offset};
+    *n_bytes = v[0].iov_len;
+    for (size_t i = c->piece; i < r->n_body && n < IOV_MAX_USED; i++, n++) {
+        v[n] = (struct iovec){.iov_base = (void *)(uintptr_t)r->body[i].p, .iov_len = r->body[i].n};
+        *n_bytes += r->body[i].n;
     }
     return n;
 }
@@ -132,13 +131,14 @@ static void write_more(struct client_conn *c)
             c->is_readable = true;
             return;
         }
-        if (n == n_bytes && n_v < IOV_MAX_USED) {
+        if (n == n_bytes && c->piece + (size_t)n_v > c->out->n_body) {
             c->n_sent += n;
             c->piece = c->out->n_body + 1;
-            sm_move(&c->request, REQUEST_WRITTEN, "http", "-");
-            return;
+        } else {
+            advance(c, n);
         }
-        advance(c, n);
+        if (c->piece > c->out->n_body)
+            sm_move(&c->request, REQUEST_WRITTEN, "http", "-");
     }
 }
 

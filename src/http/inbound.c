@@ -244,7 +244,7 @@ bool inbound_send(struct inbound *in, const struct bytes *parts, size_t n)
 {
     struct server_conn *c = conn_of(in);
     char size[BODY_CHUNK_HEAD_BYTES];
-    struct iovec v[INBOUND_SEND_MAX + 3] = {{0}};
+    struct iovec v[INBOUND_SEND_MAX + 3]; /* v[0] is conn_push's */
     size_t n_head, n_body = 0, took = 0;
     if (!is_free(c) || parts[0].n == 0) {
         for (size_t i = 0; i < n; i++)
@@ -252,6 +252,7 @@ bool inbound_send(struct inbound *in, const struct bytes *parts, size_t n)
         return false;
     }
     RM_ASSERT(n <= INBOUND_SEND_MAX);
+    v[0] = (struct iovec){0};
     for (size_t i = 0; i < n; i++) {
         v[i + 2] = vector(parts[i]);
         n_body += parts[i].n;

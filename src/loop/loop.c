@@ -202,7 +202,7 @@ static int wait_for_events(struct loop *l, uint64_t max_wait_us)
     return wait_ms(l, (int)((far_us < WAIT_MAX_US ? far_us : WAIT_MAX_US) >> 10)); /* rather too short */
 }
 
-void loop_turn(struct loop *l, uint64_t max_wait_us)
+static inline __attribute__((always_inline)) void turn_once(struct loop *l, uint64_t max_wait_us)
 {
     RM_ASSERT(l->n_events == 0); /* turns do not nest */
     int n = wait_for_events(l, max_wait_us);
@@ -218,11 +218,16 @@ void loop_turn(struct loop *l, uint64_t max_wait_us)
         turn_finish(&l->turn);
 }
 
+void loop_turn(struct loop *l, uint64_t max_wait_us)
+{
+    turn_once(l, max_wait_us);
+}
+
 void loop_run(struct loop *l)
 {
     mem_shelf_open();
     while (!atomic_load_explicit(&l->stops, memory_order_acquire))
-        loop_turn(l, UINT64_MAX);
+        turn_once(l, UINT64_MAX);
     mem_shelf_close();
     atomic_store_explicit(&l->stops, false, memory_order_release);
 }

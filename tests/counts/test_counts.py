@@ -14,15 +14,15 @@ GATE = {
     "call_conversation": 164_000,  # 153,600: the scans 100,000 (a block of 64 bytes, most with escapes, 85), the prompt's hash 18,000, the walk 5,000
     "call_others": 21_000,      # of the threads beside it: 18,400: ledger 14,000 (most of it SQLite's own for a row), access log 4,400
     "call_collected": 135_000,  # 125,500: of 50 events nearly all are known by their form
-    "chunk": 920,               # 874
+    "chunk": 920,               # 878
     "chunk_usage": 980,         # 934
     "chunk_translated": 5_190,  # 4,942
     "call_syscalls": 6.5,       # 6: two waits, two reads, two writes; busy loops share the waits
     "crowd_syscalls": 4.4,      # 64 calls in hand at once: two reads, two writes, a share of the waits
     "chunk_syscalls": 3.3,      # 3: a wait, a read, a write
     "chunk_crowd_syscalls": 2.3,  # 2.07: a read, a write, a share of the waits
-    "stream_kb": 5.1,           # 4.63: the engine, its first attempt and the trail are 1.2 of it
-    "tls_stream_kb": 21.7,      # 19.7 and what malloc adds: 4.6 ours, the rest OpenSSL's own for a connection
+    "stream_kb": 4.8,           # 4.36: the engine, its first attempt and the trail are 1.2 of it
+    "tls_stream_kb": 21,        # 19.4: 4.4 ours, the rest OpenSSL's own for a connection, 7.6 of it one struct
     "idle_kb": 8_600,           # 7,750 to 7,930: 1,400 the process's own, the rest pages of the program and its libraries, of which the
                                 # kernel brings 64 KB or whole folios at each touch, so that the figure moves with where they lie
     "program_kb": 1_600,        # 1,320

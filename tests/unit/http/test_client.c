@@ -66,6 +66,40 @@ static void a_flood_is_read_turn_by_turn(void **state)
     assert_int_equal(mem_live(MEM_STREAM), 0);
 }
 
+/* As many pieces as one write takes, one less and some more; none of them may be left, or asked for twice. */
+static void requests_of_many_pieces(void **state)
+{
+    static const size_t numbers[] = {0, 1, 62, 63, 64, 65, 73, 74, 126, 127, 128, 200};
+    struct bytes pieces[200];
+    (void)state;
+    for (size_t i = 0; i < 200; i++)
+        pieces[i] = bytes_slice(BYTES("abcdefg"), 0, i % 7); /* some are empty */
+    for (size_t k = 0; k < RM_COUNTOF(numbers); k++) {
+        struct client_request many = {.head = BYTES("POST / HTTP/1.1\r\n\r\n"), .body = pieces, .n_body = numbers[k]};
+        struct loop *loop = loop_new();
+        struct stream *ours, *theirs;
+        struct reader r = {0};
+        struct buf want = {0};
+        char got[4096];
+        size_t n = 0;
+        stream_pipe(loop, sizeof got, &ours, &theirs);
+        struct client_conn *c = client_conn_new(loop, ours);
+        client_conn_send(c, &many, on_ready, &r);
+        for (unsigned turn = 0; turn < 5; turn++)
+            loop_turn(loop, 0);
+        buf_put(&want, many.head);
+        for (size_t i = 0; i < many.n_body; i++)
+            buf_put(&want, pieces[i]);
+        assert_int_equal(stream_read(theirs, got, sizeof got, &n), IO_OK);
+        assert_true(bytes_eq(bytes_from(got, n), buf_bytes(&want)));
+        client_conn_close(c);
+        stream_close(theirs, false);
+        buf_fini(&want);
+        loop_turn(loop, 0);
+        loop_free(loop);
+    }
+}
+
 /* Closed between two turns of reading: nothing comes afterwards. */
 static void a_flood_can_be_left(void **state)
 {
@@ -122,6 +156,7 @@ int main(void)
         cmocka_unit_test(a_flood_is_read_turn_by_turn),
         cmocka_unit_test(a_flood_can_be_left),
         cmocka_unit_test(a_request_is_written_at_the_end_of_the_turn),
+        cmocka_unit_test(requests_of_many_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
