@@ -207,19 +207,27 @@ bool text_time_parse(struct bytes in, int64_t *wall_ms)
     return rfc3339(in, wall_ms) || http_date(in, wall_ms);
 }
 
-void text_usd(struct buf *out, int64_t nusd)
+char *text_usd_at(char *at, int64_t nusd)
 {
     enum { DECIMALS = 9 };
     uint64_t v = nusd < 0 ? 0 - (uint64_t)nusd : (uint64_t)nusd;
     uint64_t rest = v % 1000000000;
-    char decimals[DECIMALS + 1];
-    decimals[0] = '.';
-    for (int i = DECIMALS; i > 0; i--, rest /= 10)
-        decimals[i] = (char)('0' + rest % 10);
+    char room[BYTES_DIGITS_MAX];
+    struct bytes whole = bytes_digits(v / 1000000000, room);
     if (nusd < 0)
-        buf_putc(out, '-');
-    buf_put_u64(out, v / 1000000000);
-    buf_put(out, bytes_from(decimals, sizeof decimals));
+        *at++ = '-';
+    memcpy(at, whole.p, whole.n);
+    at += whole.n;
+    memcpy(at, ".000000000", 1 + DECIMALS);
+    for (int i = DECIMALS; rest > 0; i--, rest /= 10)
+        at[i] = (char)('0' + rest % 10);
+    return at + 1 + DECIMALS;
+}
+
+void text_usd(struct buf *out, int64_t nusd)
+{
+    char text[TEXT_USD_BYTES];
+    buf_put(out, bytes_from(text, (size_t)(text_usd_at(text, nusd) - text)));
 }
 
 bool text_price(struct bytes in, int64_t *pusd)

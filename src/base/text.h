@@ -18,6 +18,9 @@ void text_time(int64_t wall_ms, char out[TEXT_TIME_BYTES]);
 bool text_time_parse(struct bytes in, int64_t *wall_ms);
 /* "12.345678901" of nano-dollars, always nine decimals. */
 void text_usd(struct buf *out, int64_t nusd);
+/* The same to where it will stand, without a NUL; returns its end. */
+enum { TEXT_USD_BYTES = 24 };
+char *text_usd_at(char *at, int64_t nusd);
 /* Decimal text of USD per million tokens -> pico-dollars per token, exactly; false on more than six decimals, a sign,
  * an exponent or overflow. */
 bool text_price(struct bytes in, int64_t *pusd);

@@ -111,6 +111,11 @@ static size_t plain_run(const unsigned char *p, size_t n)
     return i;
 }
 
+bool json_is_plain(struct bytes s)
+{
+    return plain_run((const unsigned char *)s.p, s.n) == s.n;
+}
+
 static void put_odd(struct buf *out, struct bytes s)
 {
     const unsigned char *p = (const unsigned char *)s.p;
@@ -137,7 +142,7 @@ static void quoted(struct json_writer *w, struct bytes s, bool colon)
 {
     struct buf *out = w->out;
     bool comma = takes_comma(w);
-    if (plain_run((const unsigned char *)s.p, s.n) < s.n) {
+    if (!json_is_plain(s)) {
         buf_put(out, comma ? BYTES(",\"") : BYTES("\""));
         put_odd(out, s);
         buf_put(out, colon ? BYTES("\":") : BYTES("\""));
@@ -162,13 +167,6 @@ void jw_key_bytes(struct json_writer *w, struct bytes name)
 {
     RM_ASSERT(!w->after_key);
     quoted(w, name, true);
-    w->after_key = true;
-}
-
-void jw_name(struct json_writer *w, struct bytes comma_name_colon)
-{
-    RM_ASSERT(!w->after_key);
-    buf_put(w->out, bytes_slice(comma_name_colon, takes_comma(w) ? 0 : 1, comma_name_colon.n));
     w->after_key = true;
 }
 
@@ -215,12 +213,6 @@ void jw_raw(struct json_writer *w, struct bytes json)
 {
     separate(w);
     buf_put(w->out, json);
-}
-
-struct buf *jw_place(struct json_writer *w)
-{
-    separate(w);
-    return w->out;
 }
 
 void jw_named_int(struct json_writer *w, const char *name, int64_t v)

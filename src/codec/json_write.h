@@ -22,10 +22,6 @@ void jw_array(struct json_writer *w);
 void jw_end(struct json_writer *w);
 void jw_key(struct json_writer *w, const char *name);
 void jw_key_bytes(struct json_writer *w, struct bytes name);
-/* A name that is a literal and needs no escape, copied as it stands: JW_NAME("id") is its form with comma and colon.
- * For what is written with every request. */
-#define JW_NAME(name) BYTES(",\"" name "\":")
-void jw_name(struct json_writer *w, struct bytes comma_name_colon);
 /* Escapes what JSON demands; bytes that are not UTF-8 become U+FFFD. U+2028 and U+2029 stay as they are. */
 void jw_string(struct json_writer *w, struct bytes s);
 void jw_cstr(struct json_writer *w, const char *s);
@@ -35,8 +31,8 @@ void jw_bool(struct json_writer *w, bool v);
 void jw_null(struct json_writer *w);
 /* A value that is JSON text already. */
 void jw_raw(struct json_writer *w, struct bytes json);
-/* Where the caller writes one such value himself. */
-struct buf *jw_place(struct json_writer *w);
+/* No byte needs an escape, and all are ASCII. */
+bool json_is_plain(struct bytes s);
 
 /* ---- a member: its name and its value at once ---- */
 

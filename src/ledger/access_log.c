@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
-#include "codec/json_write.h"
+#include "codec/json_line.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -120,66 +120,67 @@ int access_log_errno(const struct access_log *log)
     return log->error;
 }
 
-/* ---- the line: names are literals, numbers and texts are written where they will stand ---- */
+/* ---- the line ---- */
 
-static void text(struct json_writer *w, struct bytes name, const char *v)
+static void usd(struct json_line *l, int64_t nusd)
 {
-    jw_name(w, name);
-    if (v == NULL || *v == '\0')
-        jw_null(w);
-    else
-        jw_cstr(w, v);
-}
-
-static void number(struct json_writer *w, struct bytes name, int64_t v, bool is_there)
-{
-    jw_name(w, name);
-    if (is_there)
-        jw_int(w, v);
-    else
-        jw_null(w);
-}
-
-static void count(struct json_writer *w, struct bytes name, int64_t v)
-{
-    number(w, name, v, v >= 0);
-}
-
-static void usd(struct json_writer *w, struct bytes name, int64_t nusd)
-{
-    jw_name(w, name);
     if (nusd == NUSD_UNKNOWN)
-        jw_null(w);
+        jl_put(l, BYTES("null"));
     else
-        text_usd(jw_place(w), nusd);
+        l->at = text_usd_at(jl_room(l, TEXT_USD_BYTES), nusd);
+}
+
+static void put_who(struct json_line *l, const struct request_record *rec)
+{
+    jl_put(l, BYTES(",\"key\":"));
+    jl_text(l, rec->key);
+    jl_put(l, BYTES(",\"route\":"));
+    jl_text(l, rec->route);
+    jl_put(l, BYTES(",\"dialect\":"));
+    jl_text(l, rec->dialect);
+    jl_put(l, rec->is_stream ? BYTES(",\"stream\":true,\"status\":") : BYTES(",\"stream\":false,\"status\":"));
+    jl_known(l, rec->status, rec->status != 0);
+    jl_put(l, BYTES(",\"outcome\":"));
+    jl_text(l, outcome_word(rec->outcome));
+    jl_put(l, BYTES(",\"provider\":"));
+    jl_text(l, rec->provider);
+    jl_put(l, BYTES(",\"model\":"));
+    jl_text(l, rec->model);
+}
+
+static void put_figures(struct json_line *l, const struct packed *p)
+{
+    const struct request_record *rec = &p->record;
+    jl_put(l, BYTES(",\"attempts\":"));
+    jl_put_int(l, rec->n_started);
+    jl_put(l, BYTES(",\"ttft_ms\":"));
+    jl_known(l, rec->ttft_us / 1000, rec->ttft_us >= 0);
+    jl_put(l, BYTES(",\"total_ms\":"));
+    jl_known(l, rec->total_us / 1000, rec->total_us >= 0);
+    jl_put(l, BYTES(",\"input\":"));
+    jl_known(l, p->served_input, p->served_input >= 0);
+    jl_put(l, BYTES(",\"output\":"));
+    jl_known(l, p->served_output, p->served_output >= 0);
+    jl_put(l, BYTES(",\"cost_usd\":"));
+    usd(l, rec->cost_nusd);
+    jl_put(l, BYTES(",\"waste_usd\":"));
+    usd(l, rec->waste_nusd);
 }
 
 void access_log_line(const struct packed *p, struct buf *out)
 {
-    struct json_writer w;
-    const struct request_record *rec = &p->record;
+    struct json_line l;
     char id[TEXT_ID_BYTES], time[TEXT_TIME_BYTES];
-    text_id(rec->id, id);
-    text_time(rec->started_wall_ms, time);
-    jw_init(&w, out);
-    jw_object(&w);
-    text(&w, JW_NAME("id"), id);
-    text(&w, JW_NAME("time"), time);
-    text(&w, JW_NAME("key"), rec->key);
-    text(&w, JW_NAME("route"), rec->route);
-    text(&w, JW_NAME("dialect"), rec->dialect);
-    jw_name(&w, JW_NAME("stream"));
-    jw_bool(&w, rec->is_stream);
-    number(&w, JW_NAME("status"), rec->status, rec->status != 0);
-    text(&w, JW_NAME("outcome"), outcome_word(rec->outcome));
-    text(&w, JW_NAME("provider"), rec->provider);
-    text(&w, JW_NAME("model"), rec->model);
-    count(&w, JW_NAME("attempts"), rec->n_started);
-    number(&w, JW_NAME("ttft_ms"), rec->ttft_us / 1000, rec->ttft_us >= 0);
-    number(&w, JW_NAME("total_ms"), rec->total_us / 1000, rec->total_us >= 0);
-    count(&w, JW_NAME("input"), p->served_input);
-    count(&w, JW_NAME("output"), p->served_output);
-    usd(&w, JW_NAME("cost_usd"), rec->cost_nusd);
-    usd(&w, JW_NAME("waste_usd"), rec->waste_nusd);
-    jw_end(&w);
+    text_id(p->record.id, id);
+    text_time(p->record.started_wall_ms, time);
+    jl_begin(&l, out);
+    jl_put(&l, BYTES("{\"id\":\""));
+    jl_put(&l, bytes_from(id, TEXT_ID_BYTES - 1));
+    jl_put(&l, BYTES("\",\"time\":\""));
+    jl_put(&l, bytes_from(time, TEXT_TIME_BYTES - 1));
+    jl_put(&l, BYTES("\""));
+    put_who(&l, &p->record);
+    put_figures(&l, p);
+    jl_put(&l, BYTES("}"));
+    jl_end(&l);
 }

@@ -20,32 +20,33 @@ struct binder {
     void *arg;
 };
 
-static struct binding *next(struct binder *b)
+static __attribute__((noinline)) void bind_int(struct bindings *b, int at, int64_t v)
 {
-    RM_ASSERT(b->at <= BINDINGS_MAX);
-    return &b->to->at[b->at++];
+    sqlite3_bind_int64(b->s, at, v);
+    b->at[at] = (struct binding){BOUND_INT, v, NULL};
 }
 
-/* For a parameter that holds no name. */
-static void put_int(struct binder *b, int64_t v)
+static __attribute__((noinline)) void bind_null(struct bindings *b, int at)
 {
-    struct binding *is = next(b);
-    if (is->kind == BOUND_INT && is->v == v)
-        return;
-    sqlite3_bind_int64(b->to->s, b->at - 1, v);
-    *is = (struct binding){BOUND_INT, v, NULL};
+    sqlite3_bind_null(b->s, at);
+    b->at[at] = (struct binding){0};
 }
 
-static void put_null(struct binder *b)
+/* For a parameter that holds no name. Inlined into each list of columns: most find that nothing is to be done. */
+static inline __attribute__((always_inline)) void put_int(struct binder *b, int64_t v)
 {
-    struct binding *is = next(b);
-    if (is->kind == BOUND_NULL)
-        return;
-    sqlite3_bind_null(b->to->s, b->at - 1);
-    *is = (struct binding){0};
+    const struct binding *is = &b->to->at[b->at++];
+    if (is->kind != BOUND_INT || is->v != v)
+        bind_int(b->to, b->at - 1, v);
 }
 
-static void put_known(struct binder *b, int64_t v, bool is_there)
+static inline __attribute__((always_inline)) void put_null(struct binder *b)
+{
+    if (b->to->at[b->at++].kind != BOUND_NULL)
+        bind_null(b->to, b->at - 1);
+}
+
+static inline __attribute__((always_inline)) void put_known(struct binder *b, int64_t v, bool is_there)
 {
     if (is_there)
         put_int(b, v);
@@ -53,7 +54,7 @@ static void put_known(struct binder *b, int64_t v, bool is_there)
         put_null(b);
 }
 
-static void put_count(struct binder *b, int64_t v)
+static inline __attribute__((always_inline)) void put_count(struct binder *b, int64_t v)
 {
     put_known(b, v, v >= 0);
 }
@@ -64,8 +65,8 @@ static void put_text(struct binder *b, const char *t)
         put_null(b);
         return;
     }
-    next(b)->kind = BOUND_TEXT; /* another place in memory each time */
-    sqlite3_bind_text(b->to->s, b->at - 1, t, -1, SQLITE_STATIC);
+    b->to->at[b->at].kind = BOUND_TEXT; /* another place in memory each time */
+    sqlite3_bind_text(b->to->s, b->at++, t, -1, SQLITE_STATIC);
 }
 
 static void put_name(struct binder *b, const char *t)
@@ -89,12 +90,14 @@ static void put_name(struct binder *b, const char *t)
 
 void columns_bind_int(struct bindings *b, int at, int64_t v)
 {
+    RM_ASSERT(at <= BINDINGS_MAX);
     put_int(&(struct binder){b, at, NULL, NULL}, v);
 }
 
 void columns_bind_null(struct bindings *b, int at, int n)
 {
     struct binder to = {b, at, NULL, NULL};
+    RM_ASSERT(at + n - 1 <= BINDINGS_MAX);
     while (to.at < at + n)
         put_null(&to);
 }
@@ -102,6 +105,7 @@ void columns_bind_null(struct bindings *b, int at, int n)
 void columns_bind_request(struct bindings *to, int at, const struct request_record *r, intern_fn *intern, void *arg)
 {
     struct binder b = {to, at, intern, arg};
+    RM_ASSERT(at + REQUEST_N_COLUMNS - 1 <= BINDINGS_MAX);
     put_int(&b, r->started_wall_ms);
     put_name(&b, r->key);
     put_name(&b, r->route);
@@ -131,6 +135,7 @@ void columns_bind_request(struct bindings *to, int at, const struct request_reco
 void columns_bind_prompt(struct bindings *to, int at, const struct prompt_record *p)
 {
     struct binder b = {to, at, NULL, NULL};
+    RM_ASSERT(at + PROMPT_N_COLUMNS - 1 <= BINDINGS_MAX);
     put_known(&b, (int64_t)p->talk_hash, p->talk_hash != 0);
     put_known(&b, (int64_t)p->head_hash, p->head_hash != 0);
     put_known(&b, (int64_t)p->cache_hash, p->cache_hash != 0);
@@ -165,6 +170,7 @@ static int64_t flags_of(const struct attempt_record *a)
 void columns_bind_attempt(struct bindings *to, int at, const struct attempt_record *a, intern_fn *intern, void *arg)
 {
     struct binder b = {to, at, intern, arg};
+    RM_ASSERT(at + ATTEMPT_N_COLUMNS - 1 <= BINDINGS_MAX);
     put_int(&b, a->n);
     put_int(&b, a->kind);
     put_int(&b, a->link);
