@@ -1,16 +1,32 @@
 #include "ledger/columns.h"
 
 #include "base/check.h"
+#include "base/mem.h"
 
 #include <stdio.h>
 
 /* ---- binding ----
  * A binding that SQLite does costs some 90 instructions, one that is left out ten. */
 
+void bindings_init(struct bindings *b)
+{
+    b->n = sqlite3_bind_parameter_count(b->s);
+    b->at = mem_zalloc(((size_t)b->n + 1) * sizeof *b->at);
+}
+
 void bindings_clear(struct bindings *b)
 {
+    if (b->s == NULL)
+        return;
     sqlite3_clear_bindings(b->s);
-    memset(b->at, 0, sizeof b->at);
+    memset(b->at, 0, ((size_t)b->n + 1) * sizeof *b->at);
+}
+
+void bindings_fini(struct bindings *b)
+{
+    sqlite3_finalize(b->s);
+    mem_free(b->at);
+    *b = (struct bindings){0};
 }
 
 struct binder {
@@ -90,14 +106,14 @@ static void put_name(struct binder *b, const char *t)
 
 void columns_bind_int(struct bindings *b, int at, int64_t v)
 {
-    RM_ASSERT(at <= BINDINGS_MAX);
+    RM_ASSERT(at <= b->n);
     put_int(&(struct binder){b, at, NULL, NULL}, v);
 }
 
 void columns_bind_null(struct bindings *b, int at, int n)
 {
     struct binder to = {b, at, NULL, NULL};
-    RM_ASSERT(at + n - 1 <= BINDINGS_MAX);
+    RM_ASSERT(at + n - 1 <= b->n);
     while (to.at < at + n)
         put_null(&to);
 }
@@ -105,7 +121,7 @@ void columns_bind_null(struct bindings *b, int at, int n)
 void columns_bind_request(struct bindings *to, int at, const struct request_record *r, intern_fn *intern, void *arg)
 {
     struct binder b = {to, at, intern, arg};
-    RM_ASSERT(at + REQUEST_N_COLUMNS - 1 <= BINDINGS_MAX);
+    RM_ASSERT(at + REQUEST_N_COLUMNS - 1 <= to->n);
     put_int(&b, r->started_wall_ms);
     put_name(&b, r->key);
     put_name(&b, r->route);
@@ -135,7 +151,7 @@ void columns_bind_request(struct bindings *to, int at, const struct request_reco
 void columns_bind_prompt(struct bindings *to, int at, const struct prompt_record *p)
 {
     struct binder b = {to, at, NULL, NULL};
-    RM_ASSERT(at + PROMPT_N_COLUMNS - 1 <= BINDINGS_MAX);
+    RM_ASSERT(at + PROMPT_N_COLUMNS - 1 <= to->n);
     put_known(&b, (int64_t)p->talk_hash, p->talk_hash != 0);
     put_known(&b, (int64_t)p->head_hash, p->head_hash != 0);
     put_known(&b, (int64_t)p->cache_hash, p->cache_hash != 0);
@@ -170,7 +186,7 @@ static int64_t flags_of(const struct attempt_record *a)
 void columns_bind_attempt(struct bindings *to, int at, const struct attempt_record *a, intern_fn *intern, void *arg)
 {
     struct binder b = {to, at, intern, arg};
-    RM_ASSERT(at + ATTEMPT_N_COLUMNS - 1 <= BINDINGS_MAX);
+    RM_ASSERT(at + ATTEMPT_N_COLUMNS - 1 <= to->n);
     put_int(&b, a->n);
     put_int(&b, a->kind);
     put_int(&b, a->link);

@@ -46,18 +46,22 @@ enum {
 
 /* What the parameters of a prepared statement hold: the same again is not bound again, and most of a row is as the one
  * before it. The zero value is right for a fresh statement. Nobody else binds to it. */
-enum { BINDINGS_MAX = 80 };
 struct binding {
     enum { BOUND_NULL, BOUND_INT, BOUND_TEXT } kind;
     int64_t v;        /* of an integer */
     const char *name; /* whose integer it is; NULL = of no name */
 };
 struct bindings {
-    sqlite3_stmt *s;
-    struct binding at[BINDINGS_MAX + 1]; /* by parameter, from 1 */
+    sqlite3_stmt *s;    /* NULL = not prepared yet */
+    struct binding *at; /* by parameter, from 1 */
+    int n;              /* parameters */
 };
+/* For b->s, which is freshly prepared. */
+void bindings_init(struct bindings *b);
 /* All NULL again: when the texts of names are about to go. */
 void bindings_clear(struct bindings *b);
+/* The statement goes as well. Accepts the zero value. */
+void bindings_fini(struct bindings *b);
 
 /* A name as it is interned; NULL = it is not, and goes in as text. `arg` is the caller's. */
 typedef const struct name *intern_fn(const char *text, void *arg);

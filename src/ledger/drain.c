@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 enum { STOP_WAIT_US = 5000000, JOIN_WAIT_MS = 6000, RETRY_MS_MIN = 10, RETRY_MS_MAX = 250, SAY_EVERY_US = 1000000 };
-enum { ROW_SCRATCH_BYTES = 4096 };
+enum { ROW_SCRATCH_BYTES = 8192 };
 
 uint64_t drain_n_lost(const struct drain *d)
 {
@@ -44,6 +44,14 @@ bool drain_put(struct drain *d, unsigned ring, struct bytes record)
     return ok;
 }
 
+static bool put_group(struct drain *d)
+{
+    bool ok = d->n_group == 0 || d->sink.put(d->group, d->n_group, d->sink.arg);
+    d->n_group = 0;
+    arena_reset(&d->arena, d->empty);
+    return ok;
+}
+
 /* Reads at most a batch into the sink. *n = records read. */
 static bool fill(struct drain *d, uint64_t *n)
 {
@@ -54,19 +62,15 @@ static bool fill(struct drain *d, uint64_t *n)
     *n = 0;
     for (unsigned i = 0; i < d->n_rings; i++) {
         struct bytes record;
-        while (*n < DRAIN_BATCH_ROWS && ring_read(&d->rings[i], &d->cursors[i], &d->scratch, &record)) {
-            struct packed p;
-            struct arena_mark mark = arena_mark(&d->arena);
-            pack_read(record, &d->arena, &p);
-            bool ok = d->sink.put(&p, d->sink.arg);
-            arena_reset(&d->arena, mark);
-            if (!ok)
+        while (*n < DRAIN_BATCH_ROWS && ring_read(&d->rings[i], &d->cursors[i], &d->scratch[d->n_group], &record)) {
+            pack_read(record, &d->arena, &d->group[d->n_group++]);
+            if (d->n_group == DRAIN_GROUP && !put_group(d))
                 return false;
             d->n_read[i]++;
             (*n)++;
         }
     }
-    return true;
+    return put_group(d);
 }
 
 /* One batch. *n = records written, 0 = none was waiting. */
@@ -163,7 +167,8 @@ static void release(struct drain *d)
     mem_free(d->rings);
     mem_free(d->cursors);
     mem_free(d->n_read);
-    buf_fini(&d->scratch);
+    for (unsigned i = 0; i < DRAIN_GROUP; i++)
+        buf_fini(&d->scratch[i]);
     arena_fini(&d->arena);
     if (d->wake_fd >= 0)
         close(d->wake_fd);
@@ -194,7 +199,8 @@ bool drain_start(struct drain *d, const struct drain_sink *sink, unsigned n_ring
     d->n_read = mem_zalloc(n_rings * sizeof *d->n_read);
     for (unsigned i = 0; i < n_rings; i++)
         ring_init(&d->rings[i], ring_bytes, rows_max);
-    arena_reserve(&d->arena, ROW_SCRATCH_BYTES); /* attempts of most rows: no malloc each */
+    arena_reserve(&d->arena, ROW_SCRATCH_BYTES); /* the attempts of most groups: no malloc each */
+    d->empty = arena_mark(&d->arena);
     d->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     d->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (d->wake_fd >= 0 && d->done_fd >= 0 && start_thread(d))

@@ -10,12 +10,13 @@
 
 #include <pthread.h>
 
-enum { DRAIN_BATCH_ROWS = 2000 };
+enum { DRAIN_BATCH_ROWS = 2000, DRAIN_GROUP = 8 };
 
-/* A batch: begin, put for each record, end. False = the place does not take it now; the same records come again. */
+/* A batch: begin, put for its records (DRAIN_GROUP of them, or fewer), end. False = the place does not take it now; the
+ * same records come again. */
 struct drain_sink {
     bool (*begin)(void *arg);
-    bool (*put)(const struct packed *p, void *arg);
+    bool (*put)(const struct packed *p, unsigned n, void *arg);
     bool (*end)(void *arg);
     /* On the thread, once per turn; and once after the last batch (is_last). */
     void (*tick)(bool is_last, void *arg);
@@ -35,8 +36,11 @@ struct drain {
     uint64_t lost_seen, lost_said, said_at_us;
     uint64_t *cursors, *n_read; /* of the batch, per ring */
     uint64_t stop_at_us;
-    struct buf scratch;
+    struct packed group[DRAIN_GROUP]; /* what is put together; attempts in the arena */
+    struct buf scratch[DRAIN_GROUP];
+    unsigned n_group;
     struct arena arena;
+    struct arena_mark empty; /* of the arena, with its first block */
     pthread_t thread;
 };
 

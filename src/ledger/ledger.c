@@ -66,10 +66,10 @@ static bool begin_rows(void *arg)
     return l->is_in_transaction;
 }
 
-static bool put_row(const struct packed *p, void *arg)
+static bool put_rows(const struct packed *p, unsigned n, void *arg)
 {
     struct ledger *l = arg;
-    if (store_put(l->store, p) == ERR_OK)
+    if (store_put(l->store, p, n) == ERR_OK)
         return true;
     note_failure(l);
     store_rollback(l->store);
@@ -120,11 +120,12 @@ static bool begin_lines(void *arg)
     return access_log_flush(l->log);
 }
 
-static bool put_line(const struct packed *p, void *arg)
+static bool put_lines(const struct packed *p, unsigned n, void *arg)
 {
     struct ledger *l = arg;
-    if (!p->is_keepalive)
-        access_log_add(l->log, p);
+    for (unsigned i = 0; i < n; i++)
+        if (!p[i].is_keepalive)
+            access_log_add(l->log, &p[i]);
     return true;
 }
 
@@ -163,13 +164,13 @@ static uint64_t rows_per_ring(const struct ledger_options *o)
 
 static bool start_rows(struct ledger *l, const struct ledger_options *o)
 {
-    struct drain_sink sink = {begin_rows, put_row, end_rows, tick_rows, l, "ledger rows"};
+    struct drain_sink sink = {begin_rows, put_rows, end_rows, tick_rows, l, "ledger rows"};
     return drain_start(&l->rows, &sink, o->n_rings, o->flush_ms, ring_bytes(o, RINGS_BYTES_MAX), rows_per_ring(o));
 }
 
 static bool start_lines(struct ledger *l, const struct ledger_options *o)
 {
-    struct drain_sink sink = {begin_lines, put_line, end_lines, tick_lines, l, "access log lines"};
+    struct drain_sink sink = {begin_lines, put_lines, end_lines, tick_lines, l, "access log lines"};
     return drain_start(&l->lines, &sink, o->n_rings, o->flush_ms, ring_bytes(o, LOG_RINGS_BYTES_MAX), rows_per_ring(o));
 }
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 enum { WRITE_WAIT_MS = 20 };
+enum { ROW_PARAMETERS = 1 + REQUEST_N_COLUMNS + ATTEMPT_N_COLUMNS + PROMPT_N_COLUMNS };
 
 #define NOW_MS "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
 /* As many parameters as columns. */
@@ -22,6 +23,7 @@ struct store {
     sqlite3 *db;
     sqlite3_stmt *begin, *commit, *name, *data_version;
     struct bindings request, attempt;
+    struct bindings group; /* STORE_GROUP requests; prepared when there are so many for the first time */
     struct names *names;
     int64_t run_id;       /* of store_start_run */
     int64_t seen_version; /* data_version at which `names` was right */
@@ -50,19 +52,27 @@ static bool prepare(struct store *s, const char *sql, sqlite3_stmt **out)
     return sqlite3_prepare_v3(s->db, sql, -1, SQLITE_PREPARE_PERSISTENT, out, NULL) == SQLITE_OK;
 }
 
+static bool prepare_binding(struct store *s, const char *sql, struct bindings *out)
+{
+    bool ok = prepare(s, sql, &out->s);
+    if (ok)
+        bindings_init(out);
+    return ok;
+}
+
 static bool prepare_all(struct store *s)
 {
     return prepare(s, "BEGIN IMMEDIATE", &s->begin) && prepare(s, "COMMIT", &s->commit) &&
            prepare(s, "PRAGMA data_version", &s->data_version) &&
            prepare(s, "INSERT INTO name (id, text) VALUES (?, ?)", &s->name) &&
-           prepare(s,
-                   "INSERT OR IGNORE INTO request (id, " REQUEST_COLUMNS ", " SERVED_COLUMNS ", " PROMPT_COLUMNS
-                   ") VALUES (?," MARKS_23 "," MARKS_27 "," MARKS_9 ")",
-                   &s->request.s) &&
-           prepare(s,
-                   "INSERT OR IGNORE INTO attempt (request_id, started_ms, " ATTEMPT_COLUMNS ") VALUES (?,?," MARKS_27
-                   ")",
-                   &s->attempt.s);
+           prepare_binding(s,
+                           "INSERT OR IGNORE INTO request (id, " REQUEST_COLUMNS ", " SERVED_COLUMNS ", " PROMPT_COLUMNS
+                           ") VALUES (?," MARKS_23 "," MARKS_27 "," MARKS_9 ")",
+                           &s->request) &&
+           prepare_binding(s,
+                           "INSERT OR IGNORE INTO attempt (request_id, started_ms, " ATTEMPT_COLUMNS
+                           ") VALUES (?,?," MARKS_27 ")",
+                           &s->attempt);
 }
 
 enum err store_open(const char *path, struct store **out, char *message, size_t message_cap)
@@ -90,7 +100,10 @@ void store_close(struct store *s)
 {
     if (s == NULL)
         return;
-    sqlite3_stmt *all[] = {s->begin, s->commit, s->request.s, s->attempt.s, s->name, s->data_version};
+    sqlite3_stmt *all[] = {s->begin, s->commit, s->name, s->data_version};
+    bindings_fini(&s->request);
+    bindings_fini(&s->attempt);
+    bindings_fini(&s->group);
     for (size_t i = 0; i < RM_COUNTOF(all); i++)
         sqlite3_finalize(all[i]);
     sqlite3_close(s->db);
@@ -103,6 +116,7 @@ static enum err load_names(struct store *s)
     sqlite3_stmt *q = NULL;
     bindings_clear(&s->request);
     bindings_clear(&s->attempt);
+    bindings_clear(&s->group);
     names_clear(s->names);
     if (sqlite3_prepare_v2(s->db, "SELECT id, text FROM name ORDER BY id", -1, &q, NULL) != SQLITE_OK)
         return fail(s);
@@ -202,30 +216,92 @@ static enum err put_attempt(struct store *s, const struct request_record *r, con
     return s->failed ? ERR_IO : run(s, b->s);
 }
 
-static enum err put_request(struct store *s, const struct request_record *r, const struct attempt_record *served)
+static const struct attempt_record *served_of(const struct request_record *r)
 {
-    struct bindings *b = &s->request;
-    columns_bind_int(b, 1, (int64_t)r->id);
-    columns_bind_request(b, 2, r, intern, s);
+    for (unsigned i = 0; i < r->n_attempts; i++)
+        if (r->attempts[i].is_served)
+            return &r->attempts[i];
+    return NULL;
+}
+
+static void bind_request(struct store *s, struct bindings *b, int at, const struct request_record *r)
+{
+    const struct attempt_record *served = served_of(r);
+    columns_bind_int(b, at, (int64_t)r->id);
+    at++;
+    columns_bind_request(b, at, r, intern, s);
+    at += REQUEST_N_COLUMNS;
     if (served != NULL)
-        columns_bind_attempt(b, 2 + REQUEST_N_COLUMNS, served, intern, s);
+        columns_bind_attempt(b, at, served, intern, s);
     else
-        columns_bind_null(b, 2 + REQUEST_N_COLUMNS, ATTEMPT_N_COLUMNS);
-    columns_bind_prompt(b, 2 + REQUEST_N_COLUMNS + ATTEMPT_N_COLUMNS, &r->prompt);
+        columns_bind_null(b, at, ATTEMPT_N_COLUMNS);
+    columns_bind_prompt(b, at + ATTEMPT_N_COLUMNS, &r->prompt);
+}
+
+/* The columns stand as in the table, where the class of service came last; only then SQLite builds the rows where they
+ * are written from. The parameters of a row are those of the statement for one. */
+static bool prepare_group(struct store *s)
+{
+    static const char head[] = "INSERT OR IGNORE INTO request (id, " REQUEST_COLUMNS ", " SERVED_COLUMNS_1
+                               ", " PROMPT_COLUMNS ", a_service) VALUES";
+    const int service = 1 + REQUEST_N_COLUMNS + ATTEMPT_N_COLUMNS;
+    struct buf sql = {0};
+    buf_puts(&sql, head);
+    for (int row = 0; row < STORE_GROUP; row++) {
+        int base = row * ROW_PARAMETERS;
+        buf_puts(&sql, row > 0 ? ",(" : "(");
+        for (int i = 1; i <= ROW_PARAMETERS; i++)
+            if (i != service)
+                buf_printf(&sql, "?%d,", base + i);
+        buf_printf(&sql, "?%d)", base + service);
+    }
+    bool ok = prepare_binding(s, buf_cstr(&sql), &s->group);
+    buf_fini(&sql);
+    return ok;
+}
+
+static enum err put_requests(struct store *s, const struct packed *p, unsigned n)
+{
+    struct bindings *b = n == STORE_GROUP ? &s->group : &s->request;
+    if (b->s == NULL && !prepare_group(s))
+        return fail(s);
+    for (unsigned i = 0; i < n; i++)
+        bind_request(s, b, 1 + (int)i * ROW_PARAMETERS, &p[i].record);
     return s->failed ? ERR_IO : run(s, b->s);
 }
 
-enum err store_put(struct store *s, const struct packed *p)
+/* The attempts that do not stand in their request's row. */
+static enum err put_attempts(struct store *s, const struct packed *p)
 {
     const struct request_record *r = &p->record;
-    const struct attempt_record *served = NULL;
-    for (unsigned i = 0; !p->is_keepalive && i < r->n_attempts && served == NULL; i++)
-        if (r->attempts[i].is_served)
-            served = &r->attempts[i];
-    enum err e = p->is_keepalive ? ERR_OK : put_request(s, r, served);
+    const struct attempt_record *served = p->is_keepalive ? NULL : served_of(r);
+    enum err e = ERR_OK;
     for (unsigned i = 0; e == ERR_OK && i < r->n_attempts; i++)
         if (&r->attempts[i] != served)
             e = put_attempt(s, r, &r->attempts[i], p->is_keepalive);
+    return e;
+}
+
+static bool is_group(const struct packed *p, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (p[i].is_keepalive)
+            return false;
+    return n == STORE_GROUP;
+}
+
+enum err store_put(struct store *s, const struct packed *p, unsigned n)
+{
+    enum err e = ERR_OK;
+    bool at_once = is_group(p, n);
+    if (at_once)
+        e = put_requests(s, p, n);
+    for (unsigned i = 0; e == ERR_OK && i < n; i++) {
+        if (!at_once && !p[i].is_keepalive)
+            e = put_requests(s, &p[i], 1);
+        if (e == ERR_OK)
+            e = put_attempts(s, &p[i]);
+    }
     return e;
 }
 

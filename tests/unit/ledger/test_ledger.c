@@ -7,6 +7,7 @@
 #include "ledger/access_log.h"
 #include "ledger/keepalives.h"
 #include "ledger/schema.h"
+#include "ledger/store.h"
 #include "ledger/summary.h"
 
 #include <signal.h>
@@ -594,6 +595,56 @@ static void reopens_after_rotation(void **state)
     fixture_fini(&f);
 }
 
+static void put_eight(struct store *s, struct fixture *f, uint64_t first, bool at_once)
+{
+    struct arena arena = {0};
+    struct buf bytes[STORE_GROUP] = {0};
+    struct packed p[STORE_GROUP];
+    for (uint64_t i = 0; i < STORE_GROUP; i++)
+        p[i] = packed_of(nth_record(f, first + i), &arena, &bytes[i]);
+    assert_int_equal(store_begin(s), ERR_OK);
+    if (at_once)
+        assert_int_equal(store_put(s, p, STORE_GROUP), ERR_OK);
+    for (unsigned i = 0; !at_once && i < STORE_GROUP; i++)
+        assert_int_equal(store_put(s, &p[i], 1), ERR_OK);
+    assert_int_equal(store_commit(s), ERR_OK);
+    for (unsigned i = 0; i < STORE_GROUP; i++)
+        buf_fini(&bytes[i]);
+    arena_fini(&arena);
+}
+
+/* Rows of one statement and rows of eight are the same rows; ids that are there already change nothing in either. */
+static void a_group_is_as_its_rows(void **state)
+{
+    static const uint64_t firsts[] = {0, 8, 4, 40, 61, 16, 16};
+    struct fixture f[2];
+    char message[128] = "";
+    for (int way = 0; way < 2; way++) {
+        struct store *s = NULL;
+        fixture_init(&f[way]);
+        assert_int_equal(store_open(f[way].db, &s, message, sizeof message), ERR_OK);
+        for (size_t i = 0; i < RM_COUNTOF(firsts); i++)
+            put_eight(s, &f[way], firsts[i], way == 0);
+        store_close(s);
+    }
+    assert_int_equal(sql_int(f[0].db, "SELECT count(*) FROM request"), 40);
+    for (uint64_t i = 0; i < 72; i++) {
+        struct buf texts[2] = {0};
+        enum err found[2];
+        for (int way = 0; way < 2; way++) {
+            struct ledger_reader *r = open_reader(f[way].db);
+            found[way] = ledger_read_json(r, i + 1, &texts[way]);
+            ledger_reader_close(r);
+        }
+        assert_int_equal(found[0], found[1]);
+        assert_string_equal(buf_cstr(&texts[0]), buf_cstr(&texts[1]));
+        buf_fini(&texts[0]);
+        buf_fini(&texts[1]);
+    }
+    fixture_fini(&f[0]);
+    fixture_fini(&f[1]);
+}
+
 /* A pipe that is full takes a part of a line: the rest follows, nothing is doubled and nothing is missing. */
 static void short_writes_are_finished(void **state)
 {
@@ -709,6 +760,7 @@ int main(void)
         cmocka_unit_test(what_hedges_bought),
         cmocka_unit_test(access_lines),
         cmocka_unit_test(reopens_after_rotation),
+        cmocka_unit_test(a_group_is_as_its_rows),
         cmocka_unit_test(short_writes_are_finished),
         cmocka_unit_test(full_disk_rows_wait),
         cmocka_unit_test(ids_are_in_time_order),
