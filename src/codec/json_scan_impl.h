@@ -9,9 +9,9 @@ enum { JSON_DEPTH_CAP = 4096 };
 /* json_scan byte by byte: it says what is wrong and where, and it is what the other one is held against. */
 enum err json_scan_scalar(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
                           struct json_scan *scan) RM_MUST_USE;
-/* json_scan in blocks of 64 bytes; the members come as JSON_ABSENT. True: accepted, with what json_scan_scalar would have said, and with the index
- * (NULL: none is wanted). False: there is something that json_scan_scalar must look at, most likely a fault; nothing
- * that was written counts. */
+/* json_scan in blocks of 64 bytes; the members come as JSON_ABSENT. True: accepted, with what json_scan_scalar would
+ * have said, and with the index (NULL: none is wanted). False: there is something that json_scan_scalar must look at,
+ * most likely a fault; nothing that was written counts. */
 bool json_scan_block(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
                      struct json_scan *scan, struct json_index *index) RM_MUST_USE;
 

@@ -164,7 +164,7 @@ static void taken_blocks_are_ones_own(bool has_shelf)
     struct rng r = {7};
     unsigned char *live[LIVE] = {NULL};
     size_t n[LIVE];
-    
+
     if (has_shelf)
         mem_shelf_open();
     for (int step = 0; step < STEPS; step++) {
