@@ -1,4 +1,4 @@
-/* buf, arena, slab, bytes. */
+/* buf, arena, shelf, bytes. */
 #include "unit.h"
 
 #include "base/arena.h"
@@ -6,7 +6,6 @@
 #include "base/list.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "base/slab.h"
 
 #include <pthread.h>
 
@@ -62,31 +61,6 @@ static void arena_resets_to_a_mark(void **state)
     assert_string_equal(arena_printf(&a, "%d-%s", 7, "x").p, "7-x");
     arena_fini(&a);
     assert_int_equal(mem_live(MEM_ARENA), before);
-}
-
-static void slab_handles_go_stale(void **state)
-{
-    (void)state;
-    struct slab *s = slab_new(40, MEM_CONN);
-    void *objects[100];
-    struct handle handles[100];
-    for (int i = 0; i < 100; i++) {
-        objects[i] = slab_take(s);
-        handles[i] = slab_handle(s, objects[i]);
-    }
-    for (int i = 0; i < 100; i += 2)
-        slab_put(s, objects[i]);
-    for (int i = 0; i < 100; i++)
-        assert_ptr_equal(slab_get(s, handles[i]), i % 2 ? objects[i] : NULL);
-    void *reused = slab_take(s);
-    assert_null(slab_get(s, handles[98]));
-    assert_non_null(reused);
-    slab_put(s, reused);
-    for (int i = 1; i < 100; i += 2)
-        slab_put(s, objects[i]);
-    assert_int_equal(slab_n_live(s), 0);
-    assert_null(slab_get(s, (struct handle){0, 0}));
-    slab_free(s);
 }
 
 static void bytes_compare_and_search(void **state)
@@ -201,15 +175,10 @@ static void blocks_without_a_shelf(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_of_a_shelf),
-        cmocka_unit_test(blocks_without_a_shelf),
-        cmocka_unit_test(buf_has_a_maximum),
-        cmocka_unit_test(buf_prints_long_text),
-        cmocka_unit_test(arena_resets_to_a_mark),
-        cmocka_unit_test(slab_handles_go_stale),
-        cmocka_unit_test(bytes_compare_and_search),
-        cmocka_unit_test(lists_survive_removal),
-        cmocka_unit_test(objects_are_counted_over_all_threads),
+        cmocka_unit_test(blocks_of_a_shelf),      cmocka_unit_test(blocks_without_a_shelf),
+        cmocka_unit_test(buf_has_a_maximum),      cmocka_unit_test(buf_prints_long_text),
+        cmocka_unit_test(arena_resets_to_a_mark), cmocka_unit_test(bytes_compare_and_search),
+        cmocka_unit_test(lists_survive_removal),  cmocka_unit_test(objects_are_counted_over_all_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
