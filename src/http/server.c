@@ -27,10 +27,10 @@ enum {
     READ_BYTES = 4096,           /* while the rest of a head is looked for */
     BODY_READ_BYTES = 64 * 1024, /* at most this much room is made ahead of the bytes that came */
     READS_PER_EVENT = 32,        /* then other connections have their turn */
-    LINGER_BYTES = 64 * 1024,
-    LINGER_US = 1000000,
-    TURNED_AWAY_MAX = 64, /* connections over the limit that are told so at a time */
-    FEW_BYTES = 4095      /* a body of known length has room for all of it at once */
+    LINGER_SILENT_US = 2000000,  /* a client that goes on sending after its refusal may pause for this long … */
+    LINGER_US = 30000000,        /* … and send for this long in all */
+    TURNED_AWAY_MAX = 64,        /* connections over the limit that are told so at a time */
+    FEW_BYTES = 4095             /* a body of known length has room for all of it at once */
 };
 
 struct server {
@@ -512,15 +512,23 @@ static enum io read_first(struct server_conn *c)
     return r;
 }
 
+static void linger_on(struct server_conn *c)
+{
+    uint64_t until_us = loop_now_us(c->server->loop) + LINGER_SILENT_US;
+    conn_set_deadline(c, until_us < c->linger_until_us ? until_us : c->linger_until_us);
+}
+
 static enum io discard(struct server_conn *c)
 {
-    char scratch[READ_BYTES];
+    struct readbufs *reads = c->server->reads;
+    char *scratch = readbuf_take(reads);
     size_t n = 0;
-    enum io r = stream_read(c->stream, scratch, sizeof scratch, &n);
+    enum io r = stream_read(c->stream, scratch, READBUF_BYTES, &n);
+    readbuf_put(reads, scratch);
     if (r != IO_OK)
         return r;
-    c->n_discarded += n;
-    return c->n_discarded > LINGER_BYTES ? IO_EOF : IO_OK;
+    linger_on(c);
+    return IO_OK;
 }
 
 static bool is_between(const struct server_conn *c)
@@ -580,14 +588,16 @@ static void read_on(struct server_conn *c)
 
 /* ---- what follows an answer ---- */
 
+/* The answer is out and more of the request may come: a close now would answer it with RST, and many a client that is
+ * still sending would then see that and not the answer. */
 static void linger(struct server_conn *c)
 {
     move(c, CONN_LINGER);
     release_request(c);
-    c->n_discarded = 0;
     buf_fini(&c->in);
     stream_shutdown(c->stream);
-    conn_set_deadline(c, loop_now_us(c->server->loop) + LINGER_US);
+    c->linger_until_us = loop_now_us(c->server->loop) + (c->server->is_draining ? LINGER_SILENT_US : LINGER_US);
+    linger_on(c);
     c->can_read = true;
     loop_post(c->server->loop, &c->task);
 }

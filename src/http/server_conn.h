@@ -54,8 +54,8 @@ struct server_conn {
     struct bytes *parts; /* put, borrowed until the flush; CONN_PARTS_MAX, of the server. NULL while n_parts is 0 */
     size_t part_bytes;
     union {
-        uint64_t length_left;
-        size_t n_discarded; /* while lingering */
+        uint64_t length_left;     /* of the answer's body */
+        uint64_t linger_until_us; /* once the answer is out */
     };
 
     struct inbound inbound;

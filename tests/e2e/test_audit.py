@@ -374,6 +374,16 @@ def test_bodies_are_admitted_against_the_memory(world):
     assert g.chat().status == 200
 
 
+def test_a_client_that_sends_its_whole_body_first_sees_the_refusal(world):
+    """The refusal comes with the head; a close while the body is still on its way would reset the connection and lose it."""
+    g, _ = world.chain(good("openai"), config={"limits": {"body_bytes": 4000000}, **KEYS})
+    key = [("Authorization", f"Bearer {KEY}")]
+    body = json.dumps({"model": "r", "messages": [{"role": "user", "content": "x" * 12_000_000}]}).encode()
+    for path, headers, status in (("/v1/chat/completions", key, 413), ("/v1/messages", key, 413), ("/v1/nothing", key, 404), ("/v1/chat/completions", [], 401)):
+        r = g.call(path, body, headers)
+        assert r.status == status and "error" in r.json(), (path, r)
+
+
 def test_json_depth_is_a_setting(world):
     g, (a,) = world.chain(good("openai"), config={"limits": {"json_depth": 8}})
     deep = lambda n: {"model": "r", "stream": True, "messages": [{"role": "user", "content": "x"}], "metadata": json.loads("[" * n + "]" * n)}

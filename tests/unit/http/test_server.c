@@ -373,10 +373,48 @@ static void test_refused_with_an_unread_body_lingers(void **state)
     assert_true(w->peer_eof);
     send_text(w, "more of the body"); /* is taken and thrown away: no reset */
     assert_false(w->peer_reset);
+    pass_ms(w, 1900);
+    assert_int_equal(server_n_conns(w->server), 1);
+    pass_ms(w, 200);
+    assert_int_equal(server_n_conns(w->server), 0);
+    assert_true(log_is(w, "refused 401;"));
+}
+
+/* What a client sends after its refusal, n times a piece of 100 bytes and ms between. True if it could send them all.
+ */
+static bool goes_on_sending(struct world *w, int n, unsigned ms)
+{
+    char piece[100];
+    memset(piece, 'x', sizeof piece);
+    send_text(w, "POST /no HTTP/1.1\r\n" HOST "Content-Length: 1000000\r\n\r\n");
+    for (int i = 0; i < n; i++) {
+        struct iovec v = {.iov_base = piece, .iov_len = sizeof piece};
+        size_t sent = 0;
+        pass_ms(w, ms);
+        if (stream_write(w->peer, &v, 1, &sent) != IO_OK)
+            return false;
+        settle(w);
+    }
+    return true;
+}
+
+static void test_a_refused_body_of_any_size_is_read(void **state)
+{
+    struct world *w = *state;
+    assert_true(goes_on_sending(w, 2 * (int)usual_limits().body_bytes / 100, 1));
+    assert_int_equal(server_n_conns(w->server), 1);
+    assert_false(w->peer_reset);
+    hang_up(w);
+    assert_int_equal(server_n_conns(w->server), 0);
+}
+
+static void test_a_refused_body_is_read_for_half_a_minute(void **state)
+{
+    struct world *w = *state;
+    assert_true(goes_on_sending(w, 29, 1000));
     assert_int_equal(server_n_conns(w->server), 1);
     pass_ms(w, 1100);
     assert_int_equal(server_n_conns(w->server), 0);
-    assert_true(log_is(w, "refused 401;"));
 }
 
 static void test_malformed_requests_are_refused_once(void **state)
@@ -768,6 +806,8 @@ int main(void)
         WITH(test_unknown_expectation),
         WITH(test_refused_by_head_without_a_body_keeps_the_connection),
         WITH(test_refused_with_an_unread_body_lingers),
+        WITH(test_a_refused_body_of_any_size_is_read),
+        WITH(test_a_refused_body_is_read_for_half_a_minute),
         WITH(test_malformed_requests_are_refused_once),
         WITH(test_sizes),
         WITH(test_chunked_body_over_the_limit),
