@@ -1,13 +1,17 @@
-/* A TLS client stream over a plain one. OpenSSL reads and writes the plain stream itself, through a BIO of ours, so no
- * byte is buffered twice.
+/* A TLS client stream over a plain one. What comes is read into one place (tls_wire), from where OpenSSL takes it
+ * through a BIO of ours, or, once a TLS 1.3 handshake is over, the records of our own (tls_records):
  *
- *     owner --stream_read--> SSL_read --BIO--> stream_read(plain)
+ *     owner --stream_read--> SSL_read --BIO-.
+ *                       `--> tls_records_read --> tls_wire --> stream_read(plain)
  *     plain on_ready -> handshake step, or the owner's on_ready
  *
- * `is_dry` remembers that the plain stream gave less than was asked for: until its next edge the BIO answers "would
- * block" by itself. Since a short read must mean that nothing is left, tls_read goes on until the buffer is full or the
- * BIO is dry; with is_dry this costs no system call. An end that shows behind some bytes is kept and raised again. */
-#include "net/tls_impl.h"
+ * OpenSSL takes no byte more than the record it wants (no read-ahead), so that what lies in tls_wire when it has
+ * finished the handshake is what comes behind it.
+ *
+ * Since a short read must mean that nothing is left, tls_read goes on until the buffer is full or the plain stream is
+ * dry; tls_wire remembers that it is, so this costs no system call. An end that shows behind some bytes is kept and
+ * raised again. */
+#include "net/tls_records.h"
 
 #include "base/mem.h"
 #include "net/stream_impl.h"
@@ -17,23 +21,21 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RECORD_BYTES = 16384, TEXT_BYTES = 128 };
+enum { TEXT_BYTES = 128 };
 
 struct tls {
     struct stream stream; /* first */
-    struct stream *plain;
+    struct tls_wire wire;
     struct tls_context *context;
-    SSL *ssl;
-    tls_done_fn *done; /* NULL once called */
+    struct tls_shake *shake;     /* NULL once `records` has it, or where there is no name to verify */
+    struct tls_records *records; /* TLS 1.3, from the handshake's end on */
+    tls_done_fn *done;           /* NULL once called */
     void *arg;
-    enum io end;            /* IO_EOF or IO_ERROR once reading has ended, else IO_OK */
-    bool is_open;           /* the handshake is over and good */
-    bool is_broken;         /* OpenSSL reported a fatal error: it may not be used any more */
-    bool is_dry, is_at_eof; /* of the plain stream */
-    bool is_plain_broken;   /* stream_error(plain) says why */
+    char *text;     /* NULL, or what stream.error points to */
+    enum io end;    /* IO_EOF or IO_ERROR once reading has ended, else IO_OK */
+    bool is_open;   /* the handshake is over and good */
+    bool is_broken; /* after a fatal error: it may not be used any more */
     bool read_waits_write, write_waits_read;
-    char *name; /* of the server: what sessions are kept under */
-    char *text; /* NULL, or what stream.error points to */
 };
 
 static struct tls *tls_of(const struct stream *s)
@@ -44,21 +46,22 @@ static struct tls *tls_of(const struct stream *s)
 static int bio_read(BIO *b, char *buf, int cap)
 {
     struct tls *t = BIO_get_data(b);
-    size_t n = 0;
+    struct bytes ready = tls_wire_bytes(&t->wire);
     BIO_clear_retry_flags(b);
-    if (cap <= 0 || t->is_at_eof)
+    if (cap <= 0)
         return 0;
-    enum io got = t->is_dry ? IO_AGAIN : stream_read(t->plain, buf, (size_t)cap, &n);
-    if (got == IO_OK) {
-        t->is_dry = n < (size_t)cap;
-        return (int)n;
+    if (ready.n == 0) {
+        enum io got = tls_wire_fill(&t->wire);
+        if (got == IO_AGAIN)
+            BIO_set_retry_read(b);
+        if (got != IO_OK)
+            return got == IO_EOF ? 0 : -1;
+        ready = tls_wire_bytes(&t->wire);
     }
-    t->is_dry = got == IO_AGAIN;
-    t->is_at_eof = got == IO_EOF;
-    t->is_plain_broken |= got == IO_ERROR;
-    if (got == IO_AGAIN)
-        BIO_set_retry_read(b);
-    return got == IO_EOF ? 0 : -1;
+    size_t n = ready.n < (size_t)cap ? ready.n : (size_t)cap;
+    memcpy(buf, ready.p, n);
+    tls_wire_use(&t->wire, n);
+    return (int)n;
 }
 
 static int bio_write(BIO *b, const char *buf, int n)
@@ -69,13 +72,13 @@ static int bio_write(BIO *b, const char *buf, int n)
     BIO_clear_retry_flags(b);
     if (n <= 0)
         return 0;
-    enum io r = stream_write(t->plain, &v, 1, &put);
+    enum io r = stream_write(t->wire.plain, &v, 1, &put);
     if (r == IO_OK)
         return (int)put;
     if (r == IO_AGAIN)
         BIO_set_retry_write(b);
     else
-        t->is_plain_broken = true;
+        t->wire.is_broken = true;
     return -1;
 }
 
@@ -84,7 +87,7 @@ static long bio_ctrl(BIO *b, int cmd, long num, void *ptr)
     struct tls *t = BIO_get_data(b);
     if (cmd == BIO_CTRL_FLUSH)
         return 1;
-    return cmd == BIO_CTRL_EOF ? t->is_at_eof : 0;
+    return cmd == BIO_CTRL_EOF ? t->wire.is_at_eof && tls_wire_bytes(&t->wire).n == 0 : 0;
 }
 
 BIO_METHOD *tls_bio_new(void)
@@ -99,11 +102,11 @@ BIO_METHOD *tls_bio_new(void)
     return m;
 }
 
-static bool set_up(struct tls *t)
+static bool set_up(struct tls *t, const char *name)
 {
     BIO *b;
-    t->ssl = tls_context_ssl(t->context, t->name, &b);
-    if (t->ssl == NULL)
+    t->shake = tls_shake_new(t->context, name, &b);
+    if (t->shake == NULL)
         return false;
     BIO_set_data(b, t);
     BIO_set_init(b, 1);
@@ -122,16 +125,13 @@ static RM_PRINTF(2, 3) void say(struct tls *t, const char *fmt, ...)
     t->stream.error = t->text;
 }
 
-/* After a fatal error: says in stream.error what it was. */
-static void explain(struct tls *t)
+/* After a fatal error of OpenSSL's: says in stream.error what it was. */
+static void explain_shake(struct tls *t)
 {
     unsigned long code = ERR_peek_last_error();
-    long verdict = SSL_get_verify_result(t->ssl);
+    long verdict = SSL_get_verify_result(t->shake->ssl);
     const char *reason = code != 0 ? ERR_reason_error_string(code) : NULL;
-    t->is_broken = true;
-    if (t->is_plain_broken)
-        say(t, "%s%s", stream_error(t->plain), t->is_open ? "" : " in the TLS handshake");
-    else if (t->is_at_eof)
+    if (t->wire.is_at_eof)
         say(t, "%s", t->is_open ? "TLS truncated" : "closed in the TLS handshake");
     else if (!t->is_open && verdict != X509_V_OK)
         say(t, "certificate verify failed: %s", X509_verify_cert_error_string(verdict));
@@ -139,32 +139,70 @@ static void explain(struct tls *t)
         say(t, "TLS: %s", reason ? reason : "broken");
 }
 
+/* After a fatal error: says in stream.error what it was. */
+static void explain(struct tls *t)
+{
+    t->is_broken = true;
+    if (t->wire.is_broken)
+        say(t, "%s%s", stream_error(t->wire.plain), t->is_open ? "" : " in the TLS handshake");
+    else if (t->records == NULL)
+        explain_shake(t);
+    else
+        t->stream.error = tls_records_error(t->records) ? tls_records_error(t->records) : "TLS: broken";
+}
+
+/* Whether something can be read without another edge of the plain stream's. */
+static bool has_more(const struct tls *t)
+{
+    if (!t->wire.is_dry || tls_wire_bytes(&t->wire).n > 0)
+        return true;
+    return t->shake != NULL && SSL_has_pending(t->shake->ssl);
+}
+
 static void finish_handshake(struct tls *t, const char *message)
 {
     tls_done_fn *done = t->done;
     t->done = NULL;
     /* What is ready now has used up its edge; it is kept for the owner. */
-    bool is_drained = t->is_open && t->is_dry && !SSL_has_pending(t->ssl);
-    stream_raise(&t->stream, is_drained ? LOOP_WRITE : LOOP_READ | LOOP_WRITE);
+    stream_raise(&t->stream, t->is_open && !has_more(t) ? LOOP_WRITE : LOOP_READ | LOOP_WRITE);
     done(&t->stream, message, t->arg);
+}
+
+/* The handshake is good: what comes next is ours, where it is TLS 1.3. */
+static void open_up(struct tls *t)
+{
+    const struct tls13_suite *suite = tls_shake_suite(t->shake, t->context);
+    t->is_open = true;
+    t->records = suite != NULL ? tls_records_new(suite, t->shake) : NULL;
+    if (t->records != NULL)
+        t->shake = NULL;
+}
+
+static int do_handshake(struct tls *t)
+{
+    char room[TLS13_WIRE_MAX];
+    ERR_clear_error();
+    tls_wire_lend(&t->wire, room);
+    int r = SSL_do_handshake(t->shake->ssl);
+    tls_wire_settle(&t->wire);
+    return r;
 }
 
 static void step_handshake(struct tls *t)
 {
     if (t->done == NULL)
         return;
-    if (t->ssl == NULL) {
+    if (t->shake == NULL) {
         finish_handshake(t, t->text);
         return;
     }
-    ERR_clear_error();
-    int r = SSL_do_handshake(t->ssl);
+    int r = do_handshake(t);
     if (r == 1) {
-        t->is_open = true;
+        open_up(t);
         finish_handshake(t, NULL);
         return;
     }
-    int e = SSL_get_error(t->ssl, r);
+    int e = SSL_get_error(t->shake->ssl, r);
     if (e == SSL_ERROR_WANT_READ || e == SSL_ERROR_WANT_WRITE)
         return;
     explain(t);
@@ -177,7 +215,7 @@ static void on_plain_ready(struct stream *plain, unsigned ready, void *arg)
     struct tls *t = arg;
     unsigned told = ready;
     if (ready & LOOP_READ)
-        t->is_dry = false;
+        t->wire.is_dry = false;
     if (!t->is_open) {
         step_handshake(t);
         return;
@@ -189,40 +227,46 @@ static void on_plain_ready(struct stream *plain, unsigned ready, void *arg)
     stream_dispatch(&t->stream, told);
 }
 
-/* One SSL_read failed: AGAIN, or the end of reading, kept in t->end. */
-static enum io read_end(struct tls *t)
+static enum io read_shake(struct tls *t, void *buf, size_t cap, size_t *n)
 {
-    int e = SSL_get_error(t->ssl, 0);
+    ERR_clear_error();
+    if (SSL_read_ex(t->shake->ssl, buf, cap, n) == 1)
+        return IO_OK;
+    int e = SSL_get_error(t->shake->ssl, 0);
     if (e == SSL_ERROR_WANT_READ || e == SSL_ERROR_WANT_WRITE) {
         t->read_waits_write = e == SSL_ERROR_WANT_WRITE;
-        if (tls_context_frees_buffers(t->context))
-            (void)SSL_free_buffers(t->ssl); /* a silent connection holds none */
+        tls_shake_rest(t->shake);
         return IO_AGAIN;
     }
-    if (e == SSL_ERROR_ZERO_RETURN) {
-        t->end = IO_EOF;
-        return IO_EOF;
-    }
-    explain(t);
-    t->end = IO_ERROR;
-    return IO_ERROR;
+    return e == SSL_ERROR_ZERO_RETURN ? IO_EOF : IO_ERROR;
+}
+
+/* Some bytes; or AGAIN, or the end of reading, kept in t->end. */
+static enum io read_some(struct tls *t, void *buf, size_t cap, size_t *n)
+{
+    enum io io = t->records != NULL ? tls_records_read(t->records, &t->wire, buf, cap, n) : read_shake(t, buf, cap, n);
+    if (io == IO_ERROR)
+        explain(t);
+    if (io == IO_EOF || io == IO_ERROR)
+        t->end = io;
+    return io;
 }
 
 static enum io tls_read(struct stream *s, void *buf, size_t cap, size_t *n)
 {
+    char room[TLS13_WIRE_MAX];
     struct tls *t = tls_of(s);
     enum io last = t->end;
     size_t got;
     if (!t->is_open)
         return t->end != IO_OK ? t->end : IO_AGAIN;
     t->read_waits_write = false;
+    tls_wire_lend(&t->wire, room);
     while (last == IO_OK && *n < cap) {
-        ERR_clear_error();
-        if (SSL_read_ex(t->ssl, (char *)buf + *n, cap - *n, &got) == 1)
-            *n += got;
-        else
-            last = read_end(t);
+        last = read_some(t, (char *)buf + *n, cap - *n, &got);
+        *n += last == IO_OK ? got : 0;
     }
+    tls_wire_settle(&t->wire);
     if (*n == 0)
         return last;
     if (t->end != IO_OK)
@@ -249,14 +293,14 @@ static void move_on(struct cursor *c, size_t n)
 }
 
 /* The next record's bytes: straight from a vector that fills it or is the last, else gathered in `scratch`. */
-static struct bytes next_record(struct cursor c, char scratch[RECORD_BYTES])
+static struct bytes next_record(struct cursor c, char scratch[TLS13_PLAIN_MAX])
 {
     size_t n = 0, left = c.v->iov_len - c.at;
-    if (c.n_v == 1 || left >= RECORD_BYTES)
-        return bytes_from((const char *)c.v->iov_base + c.at, left < RECORD_BYTES ? left : RECORD_BYTES);
-    while (c.n_v > 0 && n < RECORD_BYTES) {
+    if (c.n_v == 1 || left >= TLS13_PLAIN_MAX)
+        return bytes_from((const char *)c.v->iov_base + c.at, left < TLS13_PLAIN_MAX ? left : TLS13_PLAIN_MAX);
+    while (c.n_v > 0 && n < TLS13_PLAIN_MAX) {
         left = c.v->iov_len - c.at;
-        size_t take = left < RECORD_BYTES - n ? left : RECORD_BYTES - n;
+        size_t take = left < TLS13_PLAIN_MAX - n ? left : TLS13_PLAIN_MAX - n;
         if (take > 0)
             memcpy(scratch + n, (const char *)c.v->iov_base + c.at, take);
         n += take;
@@ -265,22 +309,24 @@ static struct bytes next_record(struct cursor c, char scratch[RECORD_BYTES])
     return bytes_from(scratch, n);
 }
 
-static enum io write_end(struct tls *t)
+static enum io write_shake(struct tls *t, struct bytes b, size_t *n)
 {
-    int e = SSL_get_error(t->ssl, 0);
+    ERR_clear_error();
+    if (SSL_write_ex(t->shake->ssl, b.p, b.n, n) == 1)
+        return IO_OK;
+    int e = SSL_get_error(t->shake->ssl, 0);
     if (e == SSL_ERROR_WANT_READ || e == SSL_ERROR_WANT_WRITE) {
         t->write_waits_read = e == SSL_ERROR_WANT_READ;
         return IO_AGAIN;
     }
-    explain(t);
     return IO_ERROR;
 }
 
-/* OpenSSL keeps a record that did not fit and insists on getting the same bytes again; the caller does that anyway,
- * since they were not taken. */
+/* A record that did not fit is kept, sealed, and the same bytes must come again; the caller does that anyway, since
+ * they were not taken. */
 static enum io tls_write(struct stream *s, const struct iovec *v, int n_v, size_t *n)
 {
-    char scratch[RECORD_BYTES];
+    char scratch[TLS13_PLAIN_MAX];
     struct tls *t = tls_of(s);
     struct cursor c = {v, n_v, 0};
     enum io last = IO_OK;
@@ -293,29 +339,33 @@ static enum io tls_write(struct stream *s, const struct iovec *v, int n_v, size_
     move_on(&c, 0); /* over empty vectors */
     while (last == IO_OK && c.n_v > 0) {
         struct bytes b = next_record(c, scratch);
-        ERR_clear_error();
-        if (SSL_write_ex(t->ssl, b.p, b.n, &put) != 1) {
-            last = write_end(t);
-            continue;
+        last = t->records != NULL ? tls_records_write(t->records, &t->wire, b, &put) : write_shake(t, b, &put);
+        if (last == IO_OK) {
+            *n += put;
+            move_on(&c, put);
         }
-        *n += put;
-        move_on(&c, put);
     }
+    if (last == IO_ERROR)
+        explain(t);
     return *n > 0 ? IO_OK : last;
 }
 
+/* close_notify, if it can be sent at once. */
 static void say_goodbye(struct tls *t)
 {
+    if (!t->is_open || t->is_broken)
+        return;
     ERR_clear_error();
-    if (t->is_open && !t->is_broken)
-        SSL_shutdown(t->ssl); /* close_notify, if it can be sent at once */
+    if (t->records != NULL)
+        tls_records_goodbye(t->records, &t->wire);
+    else if ((SSL_get_shutdown(t->shake->ssl) & SSL_SENT_SHUTDOWN) == 0)
+        SSL_shutdown(t->shake->ssl);
     ERR_clear_error();
 }
 
 static void give_back(struct reap *r)
 {
     struct tls *t = tls_of(RM_CONTAINER(r, struct stream, reap));
-    mem_free(t->name);
     mem_free(t->text);
     stream_give_back(r);
 }
@@ -324,16 +374,12 @@ static void tls_close(struct stream *s, bool reset)
 {
     struct tls *t = tls_of(s);
     s->reap.fn = give_back;
-    if (t->ssl != NULL) {
-        if (!reset)
-            say_goodbye(t);
-        /* A cancelled exchange says nothing against the session: else SSL_free would make it unusable. */
-        if (t->is_open && !t->is_broken)
-            SSL_set_shutdown(t->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
-        SSL_free(t->ssl);
-        t->ssl = NULL;
-    }
-    stream_close(t->plain, reset);
+    if (!reset)
+        say_goodbye(t);
+    tls_records_free(t->records);
+    tls_shake_free(t->shake, t->is_open && !t->is_broken);
+    stream_close(t->wire.plain, reset);
+    tls_wire_fini(&t->wire);
     tls_context_unref(t->context);
     ERR_clear_error();
 }
@@ -341,30 +387,30 @@ static void tls_close(struct stream *s, bool reset)
 static void tls_shutdown(struct stream *s)
 {
     say_goodbye(tls_of(s));
-    stream_shutdown(tls_of(s)->plain);
+    stream_shutdown(tls_of(s)->wire.plain);
 }
 
 static size_t tls_unacked(const struct stream *s)
 {
-    return stream_unacked(tls_of(s)->plain);
+    return stream_unacked(tls_of(s)->wire.plain);
 }
 
 /* Session tickets come unasked after a handshake: bytes on the socket are not yet a sign, only readable data or an end
- * is. SSL_peek takes the tickets in. */
+ * is. Reading takes the tickets in; data that is read here is lost with the connection. */
 static bool tls_is_stale(struct stream *s)
 {
+    char room[TLS13_WIRE_MAX], c;
     struct tls *t = tls_of(s);
-    char c;
     size_t n;
     if (!t->is_open || t->is_broken || t->end != IO_OK)
         return true;
-    if (!SSL_has_pending(t->ssl) && !stream_is_stale(t->plain))
+    if (!has_more(t) && !stream_is_stale(t->wire.plain))
         return false;
-    t->is_dry = false;
-    ERR_clear_error();
-    if (SSL_peek_ex(t->ssl, &c, 1, &n) == 1)
-        return true;
-    return read_end(t) != IO_AGAIN;
+    t->wire.is_dry = false;
+    tls_wire_lend(&t->wire, room);
+    enum io io = read_some(t, &c, 1, &n);
+    tls_wire_settle(&t->wire);
+    return io != IO_AGAIN;
 }
 
 static const struct stream_class tls_class = {
@@ -376,12 +422,11 @@ static const struct stream_class tls_class = {
     .is_stale = tls_is_stale,
 };
 
+/* "example.com." is a name's absolute form; certificates do not have it. */
 static char *copy_name(const char *server_name)
 {
     size_t n = strlen(server_name);
-    if (n > 1 && server_name[n - 1] == '.') /* "example.com." is a name's absolute form; certificates do not have it */
-        n--;
-    return mem_dup(server_name, n);
+    return mem_dup(server_name, n > 1 && server_name[n - 1] == '.' ? n - 1 : n);
 }
 
 struct stream *tls_connect(struct loop *l, struct tls_context *c, struct stream *plain, const char *server_name,
@@ -390,16 +435,17 @@ struct stream *tls_connect(struct loop *l, struct tls_context *c, struct stream 
     struct tls *t = mem_zalloc(sizeof *t);
     RM_ASSERT(done != NULL);
     stream_init(&t->stream, &tls_class, l);
-    t->plain = plain;
+    t->wire.plain = plain;
     t->context = tls_context_ref(c);
     t->done = done;
     t->arg = arg;
-    t->name = copy_name(server_name);
-    if (!set_up(t)) {
+    char *name = copy_name(server_name);
+    if (!set_up(t, name)) {
         say(t, "not a server name that TLS can verify");
         t->is_broken = true;
         t->end = IO_ERROR;
     }
+    mem_free(name);
     stream_on_ready(plain, on_plain_ready, t);
     stream_raise(plain, LOOP_WRITE); /* begins the handshake, from the queue */
     return &t->stream;

@@ -25,6 +25,7 @@ struct tls_context {
     BIO_METHOD *bio;
     _Atomic int n_refs;
     bool frees_buffers;
+    struct tls13_suite suites[TLS13_SUITES];
     pthread_mutex_t lock;
     unsigned next_place; /* whose turn it is when the table is full */
     struct kept_session sessions[SESSIONS_MAX];
@@ -47,17 +48,39 @@ static struct kept_session *place_for(struct tls_context *c, const char *name)
 static int on_new_session(SSL *ssl, SSL_SESSION *session)
 {
     struct tls_context *c = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
-    const char *name = SSL_get_app_data(ssl);
-    if (name == NULL || !SSL_SESSION_is_resumable(session))
+    const struct tls_shake *s = SSL_get_app_data(ssl);
+    if (s == NULL || !SSL_SESSION_is_resumable(session))
         return 0;
     pthread_mutex_lock(&c->lock);
-    struct kept_session *k = place_for(c, name);
+    struct kept_session *k = place_for(c, s->name);
     SSL_SESSION *old = k->session;
     k->session = session;
-    snprintf(k->name, sizeof k->name, "%s", name);
+    snprintf(k->name, sizeof k->name, "%s", s->name);
     pthread_mutex_unlock(&c->lock);
     SSL_SESSION_free(old);
     return 1;
+}
+
+/* Hexadecimal digits as bytes; their number, 0 where it is not that or more than fits. */
+static uint8_t from_hex(const char *hex, uint8_t secret[TLS13_SECRET_MAX])
+{
+    size_t n = 0;
+    return OPENSSL_hexstr2buf_ex(secret, TLS13_SECRET_MAX, &n, hex, '\0') == 1 ? (uint8_t)n : 0;
+}
+
+/* OpenSSL tells each secret of a handshake as a line "LABEL random secret", the last two in hexadecimal. Nobody but the
+ * connection itself is told: they are wiped with its handshake. */
+static void on_secret(const SSL *ssl, const char *line)
+{
+    struct tls_shake *s = SSL_get_app_data(ssl);
+    const char *space = strchr(line, ' '), *secret = strrchr(line, ' ');
+    if (s == NULL || space == NULL)
+        return;
+    struct bytes label = bytes_from(line, (size_t)(space - line));
+    if (bytes_is(label, "CLIENT_TRAFFIC_SECRET_0"))
+        s->n_client = from_hex(secret + 1, s->client);
+    else if (bytes_is(label, "SERVER_TRAFFIC_SECRET_0"))
+        s->n_server = from_hex(secret + 1, s->server);
 }
 
 static void resume(struct tls_context *c, SSL *ssl, const char *name)
@@ -79,20 +102,80 @@ static bool set_name(SSL *ssl, const char *name)
     return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
 }
 
-SSL *tls_context_ssl(struct tls_context *c, const char *name, BIO **bio)
+struct tls_shake *tls_shake_new(struct tls_context *c, const char *name, BIO **bio)
 {
-    SSL *ssl = SSL_new(c->ctx);
+    size_t n_name = strlen(name) + 1;
+    struct tls_shake *s = mem_zalloc(sizeof *s + n_name);
+    memcpy(s->name, name, n_name);
+    s->frees_buffers = c->frees_buffers;
+    s->ssl = SSL_new(c->ctx);
     *bio = BIO_new(c->bio);
-    if (ssl == NULL || *bio == NULL || !set_name(ssl, name)) {
+    if (n_name > TLS_NAME_BYTES || s->ssl == NULL || *bio == NULL || !set_name(s->ssl, name)) {
         BIO_free(*bio);
-        SSL_free(ssl);
+        tls_shake_free(s, false);
         return NULL;
     }
-    SSL_set_bio(ssl, *bio, *bio);
-    SSL_set_app_data(ssl, (void *)(uintptr_t)name);
-    SSL_set_connect_state(ssl);
-    resume(c, ssl, name);
-    return ssl;
+    SSL_set_bio(s->ssl, *bio, *bio);
+    SSL_set_app_data(s->ssl, s);
+    SSL_set_connect_state(s->ssl);
+    resume(c, s->ssl, name);
+    return s;
+}
+
+void tls_shake_free(struct tls_shake *s, bool is_good)
+{
+    if (s == NULL)
+        return;
+    /* A connection that was not shut down in both directions makes its session unusable, but a cancelled exchange says
+     * nothing against it. */
+    if (is_good)
+        SSL_set_shutdown(s->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+    SSL_free(s->ssl);
+    OPENSSL_cleanse(s, sizeof *s);
+    mem_free(s);
+}
+
+void tls_shake_rest(struct tls_shake *s)
+{
+    if (s->frees_buffers)
+        (void)SSL_free_buffers(s->ssl);
+}
+
+const struct tls13_suite *tls_shake_suite(const struct tls_shake *s, const struct tls_context *c)
+{
+    if (SSL_version(s->ssl) != TLS1_3_VERSION)
+        return NULL;
+    uint16_t id = SSL_CIPHER_get_protocol_id(SSL_get_current_cipher(s->ssl));
+    for (const struct tls13_suite *suite = c->suites; suite < c->suites + TLS13_SUITES; suite++)
+        if (suite->id == id && suite->cipher != NULL && s->n_client == suite->secret_bytes &&
+            s->n_server == suite->secret_bytes)
+            return suite;
+    return NULL;
+}
+
+void tls_shake_detach(struct tls_shake *s)
+{
+    BIO *nothing = BIO_new(BIO_s_null());
+    SSL_set_bio(s->ssl, nothing, nothing);
+    OPENSSL_cleanse(s->client, sizeof s->client);
+    OPENSSL_cleanse(s->server, sizeof s->server);
+}
+
+bool tls_shake_ticket(struct tls_shake *s, struct bytes record)
+{
+    char c;
+    size_t n;
+    BIO *b = BIO_new_mem_buf(record.p, (int)record.n);
+    if (b == NULL)
+        return false;
+    BIO_set_mem_eof_return(b, -1); /* its end is no end: more may come */
+    SSL_set0_rbio(s->ssl, b);
+    ERR_clear_error();
+    bool waits = SSL_read_ex(s->ssl, &c, 1, &n) != 1 && SSL_get_error(s->ssl, 0) == SSL_ERROR_WANT_READ;
+    ERR_clear_error();
+    tls_shake_rest(s);
+    SSL_set0_rbio(s->ssl, NULL);
+    return waits;
 }
 
 static bool set_up(SSL_CTX *ctx, struct tls_context *c)
@@ -103,9 +186,9 @@ static bool set_up(SSL_CTX *ctx, struct tls_context *c)
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                               SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_AUTO_RETRY);
-    SSL_CTX_set_read_ahead(ctx, 1); /* one recv for head and body of a record */
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
     SSL_CTX_sess_set_new_cb(ctx, on_new_session);
+    SSL_CTX_set_keylog_callback(ctx, on_secret);
     return SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) == 1 &&
            SSL_CTX_set_alpn_protos(ctx, alpn, sizeof alpn - 1) == 0;
 }
@@ -122,11 +205,6 @@ static bool has_safe_free_buffers(unsigned long version)
     return major > 3 || (major == 3 && (minor >= RM_COUNTOF(first_good_patch) || patch >= first_good_patch[minor]));
 }
 
-bool tls_context_frees_buffers(const struct tls_context *c)
-{
-    return c->frees_buffers;
-}
-
 enum err tls_context_new(const char *ca_file, struct tls_context **out, const char **message)
 {
     struct tls_context *c = mem_zalloc(sizeof *c);
@@ -137,6 +215,7 @@ enum err tls_context_new(const char *ca_file, struct tls_context **out, const ch
     c->frees_buffers = has_safe_free_buffers(OpenSSL_version_num());
     c->ctx = SSL_CTX_new(TLS_client_method());
     c->bio = tls_bio_new();
+    tls13_suites_init(c->suites);
     if (c->ctx == NULL || c->bio == NULL || !set_up(c->ctx, c)) {
         *message = "OpenSSL could not be set up";
         goto fail;
@@ -167,6 +246,7 @@ void tls_context_unref(struct tls_context *c)
         SSL_SESSION_free(c->sessions[i].session);
     SSL_CTX_free(c->ctx);
     BIO_meth_free(c->bio);
+    tls13_suites_fini(c->suites);
     pthread_mutex_destroy(&c->lock);
     mem_free(c);
 }

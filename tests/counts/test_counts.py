@@ -22,7 +22,7 @@ GATE = {
     "chunk_syscalls": 3.3,      # 3: a wait, a read, a write
     "chunk_crowd_syscalls": 2.3,  # 2.07: a read, a write, a share of the waits
     "stream_kb": 4.6,           # 4.20: the engine, its first attempt and the trail are 1.2 of it
-    "tls_stream_kb": 21,        # 19.4: 4.4 ours, the rest OpenSSL's own for a connection, 7.6 of it one struct
+    "tls_stream_kb": 7.6,       # 7.03: 2.4 of it OpenSSL's two ciphers
     "idle_kb": 8_600,           # 7,750 to 7,970: 1,400 the process's own, the rest pages of the program and its libraries, of which the
                                 # kernel brings 64 KB or whole folios at each touch, so that the figure moves with where they lie
     "program_kb": 1_600,        # 1,320
