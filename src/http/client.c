@@ -1,7 +1,7 @@
 /* One connection, two machines: the request is written piece by piece as the socket takes it, the response is read on
  * its own account (a provider may answer before it has read everything).
  *
- *     request:   idle -> writing -> written -> told (SENT was given out)
+ *     request:   idle -> writing -> written
  *     response:  idle -> head -> body -> whole
  *
  * Bytes are read into a borrowed buffer and go up as views. Only the head is copied, because it may come in parts and
@@ -25,12 +25,11 @@ enum {
     READS_PER_TURN = 8  /* then the others have theirs: a provider may send faster than we read */
 };
 
-enum request_state { REQUEST_IDLE, REQUEST_WRITING, REQUEST_WRITTEN, REQUEST_TOLD, REQUEST_BROKEN };
+enum request_state { REQUEST_IDLE, REQUEST_WRITING, REQUEST_WRITTEN, REQUEST_BROKEN };
 static const struct sm_row request_rows[] = {
     [REQUEST_IDLE] = {"idle", SM_TO(REQUEST_WRITING), false},
     [REQUEST_WRITING] = {"writing", SM_TO(REQUEST_WRITTEN) | SM_TO(REQUEST_BROKEN), false},
-    [REQUEST_WRITTEN] = {"written", SM_TO(REQUEST_TOLD) | SM_TO(REQUEST_IDLE), false},
-    [REQUEST_TOLD] = {"told", SM_TO(REQUEST_IDLE), false},
+    [REQUEST_WRITTEN] = {"written", SM_TO(REQUEST_IDLE), false},
     [REQUEST_BROKEN] = {"broken", 0, true},
 };
 enum response_state { RESPONSE_IDLE, RESPONSE_HEAD, RESPONSE_BODY, RESPONSE_WHOLE, RESPONSE_OVER };
@@ -137,8 +136,10 @@ static void write_more(struct client_conn *c)
         } else {
             advance(c, n);
         }
-        if (c->piece > c->out->n_body)
+        if (c->piece > c->out->n_body) {
             sm_move(&c->request, REQUEST_WRITTEN, "http", "-");
+            c->out = NULL;
+        }
     }
 }
 
@@ -182,10 +183,16 @@ static void on_stream(struct stream *s, unsigned ready, void *arg)
     }
     if ((ready & LOOP_WRITE) && c->request.state == REQUEST_WRITING) {
         write_more(c);
-        is_news = is_news || c->request.state != REQUEST_WRITING;
+        is_news = is_news || c->request.state == REQUEST_BROKEN;
     }
     if (is_news)
         notify(c);
+}
+
+/* That the request is out is no news: who needs to know asks. */
+static bool awaits_first_byte(const struct client_conn *c)
+{
+    return c->response.state == RESPONSE_HEAD && c->in.n == 0 && !c->is_readable;
 }
 
 static void on_task(struct task *t)
@@ -193,7 +200,7 @@ static void on_task(struct task *t)
     struct client_conn *c = RM_CONTAINER(t, struct client_conn, task);
     if (c->request.state == REQUEST_WRITING)
         write_more(c);
-    if (!is_idle(c) || stream_is_stale(c->stream))
+    if (is_idle(c) ? stream_is_stale(c->stream) : !awaits_first_byte(c))
         notify(c);
 }
 
@@ -446,12 +453,6 @@ void client_conn_tell(struct client_conn *c, client_ready_fn *fn, void *arg)
 void client_conn_next(struct client_conn *c, struct client_event *ev)
 {
     *ev = (struct client_event){.kind = CLIENT_NOTHING};
-    if (c->request.state == REQUEST_WRITTEN) {
-        sm_move(&c->request, REQUEST_TOLD, "http", "-");
-        c->out = NULL;
-        ev->kind = CLIENT_SENT;
-        return;
-    }
     if (c->is_paused)
         return;
     if (c->response.state == RESPONSE_HEAD)
@@ -462,7 +463,7 @@ void client_conn_next(struct client_conn *c, struct client_event *ev)
 
 bool client_conn_payload(struct client_conn *c, struct bytes *out)
 {
-    if (c->response.state != RESPONSE_BODY || c->request.state != REQUEST_TOLD || c->is_paused)
+    if (c->response.state != RESPONSE_BODY || c->is_paused)
         return false;
     if (c->in.n == 0 && (c->has_lent || fill(c) != IO_OK))
         return false;
@@ -479,8 +480,7 @@ bool client_conn_is_used_up(const struct client_conn *c)
 
 bool client_conn_rests(struct client_conn *c)
 {
-    c->is_done = c->is_telling && c->in.n == 0 && !c->is_readable && c->request.state == REQUEST_TOLD &&
-                 c->response.state == RESPONSE_BODY;
+    c->is_done = c->is_telling && c->in.n == 0 && !c->is_readable && c->response.state == RESPONSE_BODY;
     return c->is_done;
 }
 
@@ -506,10 +506,14 @@ void client_conn_give_head(struct client_conn *c, struct arena *to)
     arena_init(&c->arena);
 }
 
+bool client_conn_is_sent(const struct client_conn *c)
+{
+    return c->request.state == REQUEST_WRITTEN;
+}
+
 bool client_conn_is_reusable(const struct client_conn *c)
 {
-    bool is_sent = c->request.state == REQUEST_WRITTEN || c->request.state == REQUEST_TOLD;
-    return is_sent && c->response.state == RESPONSE_WHOLE && c->may_stay && !c->has_extra && !c->has_eof;
+    return client_conn_is_sent(c) && c->response.state == RESPONSE_WHOLE && c->may_stay && !c->has_extra && !c->has_eof;
 }
 
 void client_conn_idle(struct client_conn *c, client_ready_fn *stale_fn, void *arg)

@@ -14,7 +14,6 @@ typedef void client_ready_fn(struct client_conn *c, void *arg);
 
 enum client_event_kind {
     CLIENT_NOTHING, /* wait for on_ready */
-    CLIENT_SENT,    /* the whole request was handed to the kernel */
     CLIENT_HEAD,    /* final response head (1xx are swallowed) */
     CLIENT_BODY,    /* payload */
     CLIENT_USED_UP, /* all that was read was given: the next call reads anew, and payload views end with it */
@@ -40,7 +39,7 @@ struct client_request {
 struct client_conn *client_conn_new(struct loop *l, struct stream *s);
 /* Reads go into buffers of this pool, which must outlive the connection. Without: allocated for each burst. */
 void client_conn_share_reads(struct client_conn *c, struct readbufs *r);
-/* Starts an exchange, written at the end of this turn: the request is borrowed until CLIENT_SENT (or close), and all
+/* Starts an exchange, written at the end of this turn: the request is borrowed until it is sent (or close), and all
  * that it points to. */
 void client_conn_send(struct client_conn *c, const struct client_request *r, client_ready_fn *fn, void *arg);
 /* Tells another one from here on. */
@@ -59,6 +58,8 @@ bool client_conn_rests(struct client_conn *c);
 /* Stop and go on reading (backpressure). */
 void client_conn_pause(struct client_conn *c);
 void client_conn_resume(struct client_conn *c);
+/* The exchange's whole request was handed to the kernel. on_ready does not tell of it. */
+bool client_conn_is_sent(const struct client_conn *c);
 /* After CLIENT_END: may it serve another exchange? */
 bool client_conn_is_reusable(const struct client_conn *c);
 /* Detaches from the exchange; the connection is idle. fn is called when the idle connection turns stale. */

@@ -79,8 +79,6 @@ static void on_conn(struct client_conn *conn, void *arg)
         switch (ev.kind) {
         case CLIENT_NOTHING:
             return;
-        case CLIENT_SENT:
-            break;
         case CLIENT_HEAD:
             keep_head(c, ev.head);
             break;

@@ -158,7 +158,6 @@ static void on_conn(struct client_conn *c, void *arg)
         switch (ev.kind) {
         case CLIENT_NOTHING:
             return;
-        case CLIENT_SENT:
         case CLIENT_USED_UP:
             break;
         case CLIENT_HEAD:

@@ -51,7 +51,7 @@ void attempt_replay(struct attempt *a)
     if (a->sm.state != ATTEMPT_CONNECTED)
         return;
     sm_move(&a->sm, ATTEMPT_STARTED, "relay", a->record->provider);
-    a->is_sent = a->is_reused = false;
+    a->is_sent = false;
 }
 
 void attempt_feed(struct attempt *a, uint64_t now_us)

@@ -31,7 +31,7 @@ struct attempt {
     bool is_stream;             /* asked for as a stream */
     bool is_own_budget;         /* budget_us is the link's own, not one shortened by the client */
     bool is_overtime;           /* past its budget with nobody else to ask: its late answer is neutral */
-    bool is_sent, is_reused;
+    bool is_sent;
     bool is_unacked;      /* reused, and the peer's kernel acknowledged nothing: too late means it never got there */
     uint8_t quirks;       /* it was written with these */
     const char *adjusted; /* what was changed for it; NULL = nothing */

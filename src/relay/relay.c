@@ -482,14 +482,18 @@ static void on_unbuildable(struct relay *r, const struct relay_event *ev)
         finish_failed(r, answer_exhausted(r, ev->now_us), ev->now_us);
 }
 
+static void on_connected(struct attempt *a, int64_t connect_us)
+{
+    attempt_move(a, ATTEMPT_CONNECTED);
+    a->record->connect_us = connect_us;
+}
+
 static void on_attempt_event(struct relay *r, const struct relay_event *ev)
 {
     struct attempt *a = &r->now;
     switch (ev->kind) {
     case RELAY_CONNECTED:
-        attempt_move(a, ATTEMPT_CONNECTED);
-        a->is_reused = ev->connect_us < 0;
-        a->record->connect_us = ev->connect_us;
+        on_connected(a, ev->connect_us);
         return;
     case RELAY_SENT:
         a->is_sent = true;
@@ -562,6 +566,15 @@ static void on_drain(struct relay *r, uint64_t now)
     }
     health_pay(r, now);
     finish_failed(r, answer_drained(r), now);
+}
+
+void relay_reached(struct relay *r, uint16_t n, int64_t connect_us, bool is_sent)
+{
+    struct attempt *a = hedge_is_out(r) && r->beside->now.n == n ? &r->beside->now : &r->now;
+    if (a->n != n || !attempt_is_open(a))
+        return;
+    on_connected(a, connect_us);
+    a->is_sent |= is_sent;
 }
 
 bool relay_flow(struct relay *r, uint16_t n, const struct event *e, uint64_t now_us)

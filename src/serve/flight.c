@@ -32,7 +32,7 @@ static void commit(struct flight *f, uint16_t n)
     caching_commit(&f->caching, f->relay, n, loop_now_us(f->worker->loop));
     draft_commit(p->draft, relay_record(f->relay));
     f->status = (uint16_t)draft_status(p->draft);
-    if (p->is_sent && f->call->call.is_stream)
+    if (f->call->call.is_stream && pilot_is_sent(p))
         pilot_let_go_of_request(p);
 }
 
@@ -191,10 +191,24 @@ static __attribute__((noinline)) void feed_unbuildable(struct flight *f)
     feed(f, &ev);
 }
 
+static bool has_several(const struct flight *f)
+{
+    return f->attempts.next != f->attempts.prev;
+}
+
+/* Before what may end an attempt without an event of its own: how far it has come decides of the word and the bill. */
+static void tell_reached(struct flight *f)
+{
+    LIST_EACH(&f->attempts, node)
+    pilot_tell_reached(LIST_ITEM(node, struct pilot, node));
+}
+
 void flight_feed(struct flight *f, const struct relay_event *ev)
 {
     if (f->is_over)
         return;
+    if (has_several(f))
+        tell_reached(f);
     feed(f, ev);
     while (f->why_unbuildable != NULL && !f->is_over)
         feed_unbuildable(f);
@@ -206,6 +220,7 @@ static void feed_plain(struct flight *f, enum relay_event_kind kind, bool is_sta
 {
     uint64_t from = loop_clock_us();
     struct relay_event ev = {.kind = kind, .now_us = loop_now_us(f->worker->loop), .is_stall = is_stall};
+    tell_reached(f);
     flight_feed(f, &ev);
     f->gateway_us += (int64_t)(loop_clock_us() - from);
 }
@@ -228,6 +243,7 @@ static void on_timer(struct timer *t)
     uint64_t from = loop_clock_us();
     struct relay_event ev = {.kind = RELAY_TIME, .now_us = loop_now_us(f->worker->loop), .n = unacked(f)};
     ev.is_unacked = ev.n != 0;
+    tell_reached(f);
     flight_feed(f, &ev);
     f->gateway_us += (int64_t)(loop_clock_us() - from);
 }

@@ -237,8 +237,24 @@ static void feed_joining(struct pilot *p, const struct output *x)
     }
 }
 
+void pilot_tell_reached(struct pilot *p)
+{
+    if (p->is_head_told || p->exchange == NULL)
+        return;
+    struct exchange_reach reach = exchange_reached(p->exchange);
+    if (reach.is_connected)
+        relay_reached(p->flight->relay, p->n, reach.connect_us, reach.is_sent);
+}
+
+bool pilot_is_sent(const struct pilot *p)
+{
+    return p->exchange == NULL || exchange_reached(p->exchange).is_sent;
+}
+
 static void feed_head(struct pilot *p, const struct exchange_event *x)
 {
+    pilot_tell_reached(p);
+    p->is_head_told = true;
     struct relay_event ev = event_of(p, RELAY_HEAD);
     ev.status = (uint16_t)x->status;
     ev.provider_request_id = x->provider_request_id;
@@ -255,16 +271,7 @@ static __attribute__((noinline)) void feed_exchange_event(struct pilot *p, const
     case EXCHANGE_NOTHING:
     case EXCHANGE_FLUSH:
         return;
-    case EXCHANGE_CONNECTED:
-        ev = event_of(p, RELAY_CONNECTED);
-        ev.connect_us = x->connect_us;
-        break;
-    case EXCHANGE_SENT:
-        ev = event_of(p, RELAY_SENT);
-        p->is_sent = true;
-        break;
     case EXCHANGE_REPLAYED:
-        p->is_sent = false;
         ev = event_of(p, RELAY_REPLAYED);
         break;
     case EXCHANGE_HEAD:
@@ -286,6 +293,7 @@ static __attribute__((noinline)) void feed_exchange_event(struct pilot *p, const
         break;
     case EXCHANGE_FAILED: {
         struct failure failure = *x->failure;
+        pilot_tell_reached(p);
         close_exchange(p);
         feed_failure(p, &failure);
         return;

@@ -21,8 +21,8 @@ struct pilot {
     const char *adjusted;
     uint16_t n;
     bool is_closed, is_committed, is_paused;
-    bool is_sent;    /* the request was wholly written: its body is not needed any more */
-    bool is_joining; /* it is to go on with an answer that broke off, and has not met it yet */
+    bool is_head_told; /* and with it how far the exchange had come */
+    bool is_joining;   /* it is to go on with an answer that broke off, and has not met it yet */
 };
 
 struct flight {
@@ -57,6 +57,10 @@ void pilot_start(struct flight *f, const struct relay_action *a);
 void pilot_close(struct pilot *p);
 /* NULL when it is closed. */
 struct pilot *pilot_by_n(struct flight *f, uint16_t n);
+/* The engine is told how far the exchange has come, unless it knows. Nothing follows from it. */
+void pilot_tell_reached(struct pilot *p);
+/* The request was written whole. */
+bool pilot_is_sent(const struct pilot *p);
 /* The request was written and its answer shown: it need not be held any more. */
 void pilot_let_go_of_request(struct pilot *p);
 /* The client takes its bytes again, perhaps: reads on where it stopped. */

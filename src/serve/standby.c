@@ -98,6 +98,7 @@ static void end_probe(struct probe *p, const struct failure *f)
     a->outcome = f ? f->outcome : OUTCOME_OK;
     a->in_stream = f != NULL && f->in_stream;
     a->total_us = since(p);
+    a->connect_us = exchange_reached(p->exchange).connect_us;
     if (f != NULL)
         a->retry_after_ms = f->retry_after_ms;
     meter(p, f);
@@ -148,9 +149,6 @@ static void on_probe_ready(struct exchange *x, void *arg)
         switch (ev.kind) {
         case EXCHANGE_NOTHING:
             return;
-        case EXCHANGE_CONNECTED:
-            p->record.connect_us = ev.connect_us;
-            break;
         case EXCHANGE_HEAD:
             note_head(p, &ev);
             break;
@@ -167,7 +165,6 @@ static void on_probe_ready(struct exchange *x, void *arg)
             end_probe(p, &f);
             break;
         }
-        case EXCHANGE_SENT:
         case EXCHANGE_REPLAYED:
         case EXCHANGE_FLUSH:
             break;

@@ -70,7 +70,8 @@ struct exchange {
     bool has_lent;   /* raws that lie in the read buffer were told, and the owner was not told to be done with them */
     bool is_flowing; /* the last thing told was an event known by its form, and nothing has happened since */
     bool has_answer;
-    bool is_connect_untold, is_reused, is_replayed, is_sent, is_paused;
+    bool is_connected, is_reused, is_replayed, is_paused;
+    bool is_sent;      /* as its connection was let go */
     bool is_body_read; /* the HTTP message has ended */
     bool is_closed;
     uint16_t status;
@@ -99,8 +100,14 @@ static bool is_in(const struct exchange *x, enum exchange_state s)
 
 /* ---- the ways out ---- */
 
+static bool is_sent(const struct exchange *x)
+{
+    return x->conn != NULL ? client_conn_is_sent(pooled_conn(x->conn)) : x->is_sent;
+}
+
 static void close_conn(struct exchange *x)
 {
+    x->is_sent = is_sent(x);
     if (x->conn != NULL)
         pooled_close(x->conn);
     x->conn = NULL;
@@ -109,10 +116,12 @@ static void close_conn(struct exchange *x)
 /* The pool reads on to the message's end; a request that is not out whole borrows memory that goes now. */
 static void put_conn(struct exchange *x)
 {
-    if (x->conn != NULL && x->is_sent)
-        pooled_put(x->conn);
-    else
+    if (x->conn == NULL || !is_sent(x)) {
         close_conn(x);
+        return;
+    }
+    x->is_sent = true;
+    pooled_put(x->conn);
     x->conn = NULL;
 }
 
@@ -164,8 +173,7 @@ static void on_conn_ready(struct client_conn *c, void *arg)
 
 static void send_request(struct exchange *x)
 {
-    x->is_connect_untold = true;
-    x->is_sent = false;
+    x->is_connected = true;
     move(x, EXCHANGE_WAITING);
     client_conn_send(pooled_conn(x->conn), &x->opening->request, on_conn_ready, x);
     if (x->is_paused)
@@ -216,7 +224,7 @@ static void dial_now(struct exchange *x)
 
 static void start_dial(struct exchange *x)
 {
-    x->is_reused = false;
+    x->is_connected = x->is_reused = x->is_sent = false;
     x->opening->dial_us = loop_now_us(x->loop);
     dial_now(x);
 }
@@ -267,7 +275,7 @@ static void on_timer(struct timer *t)
 
 /* Each step: true = look again, something moved; false = *ev is set, or there is nothing yet. */
 
-static bool step_refused(struct exchange *x, struct exchange_event *ev)
+static bool step_refused(struct exchange *x)
 {
     struct client_event c;
     struct output none;
@@ -275,10 +283,6 @@ static bool step_refused(struct exchange *x, struct exchange_event *ev)
     switch (c.kind) {
     case CLIENT_NOTHING:
     case CLIENT_HEAD:
-        return false;
-    case CLIENT_SENT:
-        x->is_sent = true;
-        ev->kind = EXCHANGE_SENT;
         return false;
     case CLIENT_USED_UP:
         return true;
@@ -380,10 +384,6 @@ static bool step_waiting(struct exchange *x, struct exchange_event *ev)
     switch (c.kind) {
     case CLIENT_NOTHING:
         return false;
-    case CLIENT_SENT:
-        x->is_sent = true;
-        ev->kind = EXCHANGE_SENT;
-        return false;
     case CLIENT_HEAD:
         take_head(x, c.head, ev);
         return false;
@@ -437,16 +437,13 @@ static void wait_for_more(struct exchange *x)
 static bool read_body(struct exchange *x, struct exchange_event *ev)
 {
     struct client_event c;
+    enum answer_result r;
     client_conn_next(pooled_conn(x->conn), &c);
     switch (c.kind) {
     case CLIENT_NOTHING:
         wait_for_more(x);
         return false;
     case CLIENT_HEAD:
-        return false;
-    case CLIENT_SENT:
-        x->is_sent = true;
-        ev->kind = EXCHANGE_SENT;
         return false;
     case CLIENT_BODY:
         answer_feed(&x->answer, c.body);
@@ -457,8 +454,9 @@ static bool read_body(struct exchange *x, struct exchange_event *ev)
         x->is_body_read = true;
         return true;
     case CLIENT_BROKEN:
-        x->is_sent = false; /* this connection is of no more use */
-        settle(x, answer_cut(&x->answer, c.why));
+        r = answer_cut(&x->answer, c.why);
+        close_conn(x); /* it is of no more use, even where the answer is whole */
+        settle(x, r);
         return true;
     case CLIENT_BAD:
         x->bad = c.why;
@@ -510,7 +508,7 @@ static bool step(struct exchange *x, struct exchange_event *ev)
     case EXCHANGE_WAITING:
         return step_waiting(x, ev);
     case EXCHANGE_REFUSED:
-        return step_refused(x, ev);
+        return step_refused(x);
     case EXCHANGE_ANSWERING:
         return step_answering(x, ev);
     case EXCHANGE_WELL:
@@ -582,12 +580,6 @@ struct exchange *exchange_open(struct upstream *u, const struct exchange_spec *s
 static __attribute__((noinline)) void next_any(struct exchange *x, struct exchange_event *ev)
 {
     x->is_flowing = false;
-    if (x->is_connect_untold) {
-        x->is_connect_untold = false;
-        ev->kind = EXCHANGE_CONNECTED;
-        ev->connect_us = x->opening->connect_us;
-        return;
-    }
     if (x->n_outputs >= OUTPUTS_PER_TURN) {
         if (!take_back(x, ev))
             timer_arm(x->loop, &x->next_turn, loop_now_us(x->loop));
@@ -634,6 +626,13 @@ void exchange_resume(struct exchange *x)
     if (x->conn != NULL)
         client_conn_resume(pooled_conn(x->conn));
     loop_post(x->loop, &x->task);
+}
+
+struct exchange_reach exchange_reached(const struct exchange *x)
+{
+    return (struct exchange_reach){.is_connected = x->is_connected,
+                                   .is_sent = is_sent(x),
+                                   .connect_us = x->opening != NULL ? x->opening->connect_us : -1};
 }
 
 bool exchange_is_unacked(const struct exchange *x)

@@ -26,7 +26,7 @@ struct exchange_spec {
     const struct provider_conf *provider; /* outlives the exchange (the request holds its snapshot) */
     const struct dialect *client;         /* NULL for keepalives */
     const struct fields *client_fields;   /* NULL for keepalives */
-    struct pieces body; /* borrowed until EXCHANGE_SENT or close; also for the replay until EXCHANGE_HEAD */
+    struct pieces body; /* borrowed until it is sent (exchange_reached) or close; for the replay until EXCHANGE_HEAD */
     bool is_stream;     /* a stream was asked for */
     bool is_fresh;      /* do not take a pooled connection */
     bool strips_usage;
@@ -42,8 +42,6 @@ struct exchange_spec {
 
 enum exchange_event_kind {
     EXCHANGE_NOTHING,
-    EXCHANGE_CONNECTED, /* connect_us, -1 = reused */
-    EXCHANGE_SENT,
     EXCHANGE_REPLAYED, /* the reused connection was dead; a fresh one is being made (DESIGN 3.6a), once */
     EXCHANGE_HEAD,     /* status, fields, provider_request_id */
     EXCHANGE_OUTPUT,   /* one answer event: raw bytes and its model events */
@@ -55,7 +53,6 @@ enum exchange_event_kind {
 /* Only the members of its kind are set. */
 struct exchange_event {
     enum exchange_event_kind kind;
-    int64_t connect_us;
     unsigned status;
     const struct fields *fields;
     const char *provider_request_id;
@@ -70,6 +67,13 @@ struct exchange_event {
  * redirect, or an error event gives EXCHANGE_FAILED with the classified failure. content-encoding gzip or deflate of a
  * body is decoded; others are a protocol_error. */
 struct exchange *exchange_open(struct upstream *u, const struct exchange_spec *spec);
+/* How far it has come: no event tells of it, for nearly all have come so far when their head is there. connect_us: time
+ * that connecting took, -1 = reused, or its heads were dropped. After a replay it begins anew. */
+struct exchange_reach {
+    bool is_connected, is_sent; /* sent: all of the request was handed to the kernel */
+    int64_t connect_us;
+};
+struct exchange_reach exchange_reached(const struct exchange *x);
 /* Views stay valid until the next call on this exchange. */
 void exchange_next(struct exchange *x, struct exchange_event *ev);
 void exchange_pause(struct exchange *x);

@@ -10,6 +10,7 @@ enum { TURN_BYTES_MAX = 512 * 1024, TURNS_MAX = 1000 };
 
 struct reader {
     size_t n_total, n_now; /* body bytes: in all, and since the test last looked */
+    unsigned n_told;       /* how often there was news */
     bool is_over;
 };
 
@@ -19,6 +20,7 @@ static void on_ready(struct client_conn *c, void *arg)
 {
     struct reader *r = arg;
     struct client_event ev;
+    r->n_told++;
     do {
         client_conn_next(c, &ev);
         r->n_now += ev.body.n;
@@ -155,11 +157,53 @@ static void a_request_is_written_at_the_end_of_the_turn(void **state)
     struct client_conn *c = client_conn_new(loop, ours);
     client_conn_send(c, &request, on_ready, &r);
     assert_int_equal(stream_read(theirs, got, sizeof got, &n), IO_AGAIN);
-    assert_false(client_conn_any_sent(c));
+    assert_false(client_conn_any_sent(c) || client_conn_is_sent(c));
     loop_turn(loop, 0);
     assert_int_equal(stream_read(theirs, got, sizeof got, &n), IO_OK);
     assert_true(bytes_eq(bytes_from(got, n), request.head));
-    assert_true(client_conn_any_sent(c));
+    assert_true(client_conn_any_sent(c) && client_conn_is_sent(c));
+    client_conn_close(c);
+    stream_close(theirs, false);
+    loop_turn(loop, 0);
+    loop_free(loop);
+}
+
+static void answer(struct stream *s)
+{
+    struct bytes text = BYTES("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+    struct iovec v = {.iov_base = (void *)(uintptr_t)text.p, .iov_len = text.n};
+    size_t n;
+    assert_int_equal(stream_write(s, &v, 1, &n), IO_OK);
+}
+
+/* On a connection that was read empty the first news is the answer's first byte, or the end. */
+static void a_written_request_is_no_news(void **state)
+{
+    (void)state;
+    struct loop *loop = loop_new();
+    struct stream *ours, *theirs;
+    struct reader r = {0}, idle = {0};
+    char got[64];
+    size_t n = 0;
+    stream_pipe(loop, 4096, &ours, &theirs);
+    struct client_conn *c = client_conn_new(loop, ours);
+    client_conn_send(c, &request, on_ready, &r);
+    loop_turn(loop, 0);
+    answer(theirs);
+    loop_turn(loop, 0);
+    assert_true(r.is_over);
+    client_conn_idle(c, on_ready, &idle);
+    loop_turn(loop, 0);
+    assert_int_equal(stream_read(theirs, got, sizeof got, &n), IO_OK);
+    r = (struct reader){0};
+    client_conn_send(c, &request, on_ready, &r);
+    loop_turn(loop, 0);
+    assert_int_equal(stream_read(theirs, got, sizeof got, &n), IO_OK);
+    assert_true(client_conn_is_sent(c));
+    assert_int_equal(r.n_told, 0);
+    answer(theirs);
+    loop_turn(loop, 0);
+    assert_true(r.is_over && r.n_told == 1);
     client_conn_close(c);
     stream_close(theirs, false);
     loop_turn(loop, 0);
@@ -172,6 +216,7 @@ int main(void)
         cmocka_unit_test(a_flood_is_read_turn_by_turn),
         cmocka_unit_test(a_flood_can_be_left),
         cmocka_unit_test(a_request_is_written_at_the_end_of_the_turn),
+        cmocka_unit_test(a_written_request_is_no_news),
         cmocka_unit_test(requests_of_many_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -329,6 +329,24 @@ static void test_unacked_reused_is_connect_timeout(void **state)
     assert_int_equal(entry(0)->connect_us, -1);
 }
 
+/* Told when its time is over already: the word is what it would be, and no clock fires by the telling. */
+static void test_reach_may_be_told_late(void **state)
+{
+    begin("START 1>0");
+    relay_reached(r, 1, 700, true);
+    wakes_at(2000 * MS);
+    time_is(2000 * MS, "CANCEL 1, START 2>1");
+    entry_is(0, OUTCOME_TTFT_TIMEOUT);
+    assert_int_equal(entry(0)->connect_us, 700);
+    assert_int_not_equal(entry(0)->tokens_from, TOKENS_UNBILLED);
+    relay_reached(r, 1, 900, true); /* closed: nothing is told of it any more */
+    assert_int_equal(entry(0)->connect_us, 700);
+    relay_reached(r, 2, -1, false);
+    at(2500 * MS, RELAY_CLIENT_GONE, 0, "CANCEL 2, RECORD");
+    assert_int_equal(entry(1)->connect_us, -1);
+    assert_int_equal(entry(1)->tokens_from, TOKENS_UNBILLED);
+}
+
 static void test_last_link_goes_on_to_the_deadline(void **state)
 {
     begin("START 1>0");
@@ -1242,6 +1260,7 @@ int main(void)
         TEST(test_token_after_budget_is_late),
         TEST(test_not_connected_is_connect_timeout),
         TEST(test_unacked_reused_is_connect_timeout),
+        TEST(test_reach_may_be_told_late),
         TEST(test_last_link_goes_on_to_the_deadline),
         TEST(test_last_link_late_answer),
         TEST(test_open_link_does_not_cut_the_running_one),
