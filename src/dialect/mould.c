@@ -170,6 +170,7 @@ static const char *pass_padding(const char *at, const char *end)
 static void set_output(struct mould *m, const char *from, const char *end, struct output *out)
 {
     out->raw = bytes_from(from, (size_t)(end - from));
+    out->framed = (struct bytes){NULL, 0};
     out->strip_at = out->strip_end = 0;
     out->v = &m->event;
     out->n = 1;

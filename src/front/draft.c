@@ -317,7 +317,7 @@ static bool is_more(const struct draft *d, const struct output *in)
 }
 
 /* What the client gets of it, in pieces that outlast the flush; false: it is for put_any. */
-static bool make_more(struct draft *d, const struct output *in, struct bytes parts[INBOUND_SEND_MAX])
+static bool make_more(struct draft *d, const struct output *in, struct bytes parts[INBOUND_SEND_PARTS])
 {
     if (d->mode == MODE_ENCODE)
         return encoder_more(d->encoder, in->v, parts);
@@ -333,11 +333,11 @@ static bool make_more(struct draft *d, const struct output *in, struct bytes par
     return true;
 }
 
-static uint32_t put_more(struct draft *d, const struct bytes parts[INBOUND_SEND_MAX])
+static uint32_t put_more(struct draft *d, const struct bytes parts[INBOUND_SEND_PARTS])
 {
     if (d->held.n > d->n_lent)
         lend_held(d);
-    for (size_t i = 0; i < INBOUND_SEND_MAX; i++)
+    for (size_t i = 0; i < INBOUND_SEND_PARTS; i++)
         inbound_put(d->call->inbound, parts[i]);
     return (uint32_t)(parts[0].n + parts[1].n + parts[2].n);
 }
@@ -377,7 +377,7 @@ static __attribute__((noinline)) bool put_any(struct draft *d, const struct outp
 
 bool draft_put(struct draft *d, const struct output *in, uint32_t *n_bytes)
 {
-    struct bytes parts[INBOUND_SEND_MAX];
+    struct bytes parts[INBOUND_SEND_PARTS];
     if (!is_more(d, in) || !make_more(d, in, parts))
         return put_any(d, in, n_bytes);
     *n_bytes = put_more(d, parts);
@@ -386,9 +386,13 @@ bool draft_put(struct draft *d, const struct output *in, uint32_t *n_bytes)
 
 bool draft_pass(struct draft *d, const struct output *in, bool *is_put)
 {
-    struct bytes parts[INBOUND_SEND_MAX];
+    struct bytes parts[INBOUND_SEND_PARTS];
     *is_put = is_more(d, in) && d->held.n == 0 && make_more(d, in, parts);
-    return *is_put && inbound_send(d->call->inbound, parts, parts[2].n > 0 ? 3 : parts[1].n > 0 ? 2 : 1);
+    if (!*is_put)
+        return false;
+    if (in->framed.n > 0 && parts[0].p == in->raw.p && parts[0].n == in->raw.n) /* in the provider's own frame */
+        return inbound_pass(d->call->inbound, in->raw, in->framed);
+    return inbound_send(d->call->inbound, parts);
 }
 
 void draft_set_fields(struct draft *d, const struct fields *f)

@@ -461,14 +461,16 @@ void client_conn_next(struct client_conn *c, struct client_event *ev)
         next_body(c, ev);
 }
 
-bool client_conn_payload(struct client_conn *c, struct bytes *out)
+bool client_conn_payload(struct client_conn *c, struct bytes *out, struct bytes *framed)
 {
     if (c->response.state != RESPONSE_BODY || c->is_paused)
         return false;
     if (c->in.n == 0 && (c->has_lent || fill(c) != IO_OK))
         return false;
+    const char *from = c->in.p;
     if (!body_whole_chunk(&c->reader, &c->in, out))
         return false;
+    *framed = bytes_from(from, (size_t)(c->in.p - from));
     c->has_lent = true;
     return true;
 }

@@ -45,8 +45,9 @@ void client_conn_send(struct client_conn *c, const struct client_request *r, cli
 /* Tells another one from here on. */
 void client_conn_tell(struct client_conn *c, client_ready_fn *fn, void *arg);
 void client_conn_next(struct client_conn *c, struct client_event *ev);
-/* The usual, in one step: CLIENT_BODY is next, and this is its payload. False: ask client_conn_next. */
-bool client_conn_payload(struct client_conn *c, struct bytes *out);
+/* The usual, in one step: CLIENT_BODY is next, and this is its payload, a whole chunk; with its frame it is *framed.
+ * False: ask client_conn_next. */
+bool client_conn_payload(struct client_conn *c, struct bytes *out, struct bytes *framed);
 /* After CLIENT_HEAD: the head, with what its fields and texts lie in, moves to the caller's arena, who lets it go when
  * he likes. That must be empty. */
 void client_conn_give_head(struct client_conn *c, struct arena *to);

@@ -240,33 +240,44 @@ static bool is_free(const struct server_conn *c)
            !c->is_bodyless;
 }
 
-bool inbound_send(struct inbound *in, const struct bytes *parts, size_t n)
+/* False: the rest of it waits. */
+static bool send_chunk(struct server_conn *c, struct bytes chunk)
+{
+    struct iovec v[2] = {{0}, vector(chunk)}; /* v[0] is conn_push's */
+    size_t took = 0;
+    enum io r = stream_write(c->stream, v + 1, 1, &took);
+    if (r == IO_OK && took == chunk.n)
+        return true;
+    c->is_blocked = r == IO_AGAIN;
+    v[1] = vector(bytes_slice(chunk, took, chunk.n));
+    conn_push(c, v, 2);
+    return false;
+}
+
+bool inbound_send(struct inbound *in, const struct bytes parts[INBOUND_SEND_PARTS])
 {
     struct server_conn *c = conn_of(in);
-    char size[BODY_CHUNK_HEAD_BYTES];
-    struct iovec v[INBOUND_SEND_MAX + 3]; /* v[0] is conn_push's */
-    size_t n_head, n_body = 0, took = 0;
-    if (!is_free(c) || parts[0].n == 0) {
-        for (size_t i = 0; i < n; i++)
+    char chunk[BODY_CHUNK_HEAD_BYTES + INBOUND_SEND_BYTES_MAX + 2];
+    size_t n_body = parts[0].n + parts[1].n + parts[2].n;
+    if (!is_free(c) || parts[0].n == 0 || n_body > INBOUND_SEND_BYTES_MAX) {
+        for (size_t i = 0; i < INBOUND_SEND_PARTS; i++)
             inbound_put(in, parts[i]);
         return false;
     }
-    RM_ASSERT(n <= INBOUND_SEND_MAX);
-    v[0] = (struct iovec){0};
-    for (size_t i = 0; i < n; i++) {
-        v[i + 2] = vector(parts[i]);
-        n_body += parts[i].n;
-    }
-    n_head = body_chunk_head(size, n_body);
-    v[1] = vector(bytes_from(size, n_head));
-    v[n + 2] = vector(BYTES("\r\n"));
-    enum io r = stream_write(c->stream, v + 1, (int)n + 2, &took);
-    if (r == IO_OK && took == n_head + n_body + 2)
-        return true;
-    int at = 1, end = (int)n + 3;
-    c->is_blocked = r == IO_AGAIN;
-    advance(v, &at, end, took);
-    conn_push(c, v + at - 1, end - at + 1);
+    size_t n = body_chunk_head(chunk, n_body);
+    for (size_t i = 0; i < INBOUND_SEND_PARTS; n += parts[i++].n)
+        if (parts[i].n > 0)
+            memcpy(chunk + n, parts[i].p, parts[i].n);
+    memcpy(chunk + n, "\r\n", 2);
+    return send_chunk(c, bytes_from(chunk, n + 2));
+}
+
+bool inbound_pass(struct inbound *in, struct bytes part, struct bytes framed)
+{
+    struct server_conn *c = conn_of(in);
+    if (is_free(c))
+        return send_chunk(c, framed);
+    inbound_put(in, part);
     return false;
 }
 

@@ -2,17 +2,7 @@
  * that a view kept too long is found. */
 #include "http/readbuf.h"
 
-#include "base/check.h"
 #include "base/mem.h"
-#include "base/poison.h"
-
-enum { FREE_MAX = 8 };
-
-struct readbufs {
-    char *free[FREE_MAX];
-    size_t n_free;
-    size_t n_taken;
-};
 
 struct readbufs *readbufs_new(void)
 {
@@ -23,7 +13,7 @@ void readbufs_free(struct readbufs *r)
 {
     if (r == NULL)
         return;
-    RM_ASSERT(r->n_taken == 0);
+    RM_ASSERT(r->n_free == r->n_made);
     for (size_t i = 0; i < r->n_free; i++) {
         UNPOISON(r->free[i], READBUF_BYTES);
         mem_free(r->free[i]);
@@ -31,30 +21,16 @@ void readbufs_free(struct readbufs *r)
     mem_free(r);
 }
 
-char *readbuf_take(struct readbufs *r)
+char *readbuf_take_new(struct readbufs *r)
 {
-    if (r == NULL)
-        return mem_alloc(READBUF_BYTES);
-    r->n_taken++;
-    if (r->n_free == 0)
-        return mem_alloc(READBUF_BYTES);
-    char *p = r->free[--r->n_free];
-    UNPOISON(p, READBUF_BYTES);
-    return p;
+    if (r != NULL)
+        r->n_made++;
+    return mem_alloc(READBUF_BYTES);
 }
 
-void readbuf_put(struct readbufs *r, char *p)
+void readbuf_let_go(struct readbufs *r, char *p)
 {
-    if (p == NULL)
-        return;
-    if (r != NULL) {
-        RM_ASSERT(r->n_taken > 0);
-        r->n_taken--;
-        if (r->n_free < FREE_MAX) {
-            POISON(p, READBUF_BYTES);
-            r->free[r->n_free++] = p;
-            return;
-        }
-    }
+    if (p != NULL && r != NULL)
+        r->n_made--;
     mem_free(p);
 }

@@ -80,11 +80,13 @@ void inbound_close_head(struct inbound *in);
 void inbound_put(struct inbound *in, struct bytes part);
 /* Writes what was put (copies what the socket does not take). */
 void inbound_flush(struct inbound *in);
-/* The usual part of a stream in one step: put and flushed, if nothing waits before it and the socket takes it whole.
- * False: nothing of it is owed that was not put, but it is to be flushed. At most INBOUND_SEND_MAX parts, of which all
- * but the first may be empty. */
-enum { INBOUND_SEND_MAX = 3 };
-bool inbound_send(struct inbound *in, const struct bytes *parts, size_t n);
+/* The usual part of a stream in one step: put and flushed, if it is not long, nothing waits before it and the socket
+ * takes it whole. False: nothing of it is owed that was not put, but it is to be flushed. All parts but the first may
+ * be empty. */
+enum { INBOUND_SEND_PARTS = 3, INBOUND_SEND_BYTES_MAX = 2048 };
+bool inbound_send(struct inbound *in, const struct bytes parts[INBOUND_SEND_PARTS]);
+/* The same of one part that is there with the frame of a chunk around it: size, CRLF, the part, CRLF. */
+bool inbound_pass(struct inbound *in, struct bytes part, struct bytes framed);
 /* The answer is whole: finishes, and flushes at the end of the turn at the latest. The inbound is the driver's again
  * and gone then. */
 void inbound_end(struct inbound *in);

@@ -1,4 +1,4 @@
-/* A system call without the C library's wrapper: read, send and epoll_wait are points there where a thread can be
+/* A system call without the C library's wrapper: recv, send and epoll_wait are points there where a thread can be
  * cancelled, which takes two locked instructions in a process with threads, for a cancel that nobody here sends; and
  * syscall() moves each argument to another register. For the calls of a chunk's path. */
 #ifndef RM_LOOP_KERNEL_H

@@ -9,6 +9,7 @@
 
 struct output {
     struct bytes raw;           /* of a stream: the whole SSE event as it came; else the JSON body */
+    struct bytes framed;        /* the same as a whole chunk of HTTP's, where it came as one alone; else empty */
     size_t strip_at, strip_end; /* bytes of raw to cut out; equal = none */
     struct buf *body;           /* not of a stream: what raw lies in, all of it. Who keeps raw takes it (buf_take); raw
                                    and the events' views stay as long as it does */

@@ -61,7 +61,7 @@ static enum io tcp_read(struct stream *s, void *buf, size_t cap, size_t *n)
     if (t->is_dead)
         return IO_ERROR;
     do
-        got = kernel_call(SYS_read, t->watch.fd, buf, (long)cap, 0);
+        got = kernel_call(SYS_recvfrom, t->watch.fd, buf, (long)cap, 0);
     while (got == -EINTR);
     if (got < 0)
         return read_failed(t, (int)-got);
@@ -76,14 +76,19 @@ static enum io tcp_read(struct stream *s, void *buf, size_t cap, size_t *n)
     return IO_OK;
 }
 
-/* One vector, as a chunk has, needs no message about it: 5 % of what the kernel does for a write. */
-static long put_once(struct tcp *t, const struct iovec *v, int n_v)
+static __attribute__((noinline)) long put_vectors(struct tcp *t, const struct iovec *v, int n_v)
 {
-    if (n_v == 1)
-        return kernel_call(SYS_sendto, t->watch.fd, v->iov_base, (long)v->iov_len, MSG_NOSIGNAL);
     struct msghdr m = {.msg_iov = (struct iovec *)(uintptr_t)v,
                        .msg_iovlen = (size_t)(n_v < VECTORS_MAX ? n_v : VECTORS_MAX)};
     return kernel_call(SYS_sendmsg, t->watch.fd, &m, MSG_NOSIGNAL, 0);
+}
+
+/* One vector, as a chunk has, needs no message about it: 5 % of what the kernel does for a write. */
+static inline long put_once(struct tcp *t, const struct iovec *v, int n_v)
+{
+    if (n_v > 1)
+        return put_vectors(t, v, n_v);
+    return kernel_call(SYS_sendto, t->watch.fd, v->iov_base, (long)v->iov_len, MSG_NOSIGNAL);
 }
 
 static enum io tcp_write(struct stream *s, const struct iovec *v, int n_v, size_t *n)

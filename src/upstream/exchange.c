@@ -19,6 +19,7 @@
 
 /* Patience for a refusal's body, and for the terminal marker of an answer that has named its finish. */
 enum { OUTPUTS_PER_TURN = 16384 /* a packed answer is more than it looks: then the others have their turn */ };
+enum { HEAD_BYTES = 1024, SHORT_BYTES = 3072 /* so that a usual head and a short body fit one block of the shelf */ };
 enum { REFUSAL_US = 2000000, FINISH_US = 2000000, DIAL_AGAIN_US = 50000 };
 
 enum exchange_state {
@@ -540,13 +541,26 @@ static void on_next_turn(struct timer *t)
     loop_post(x->loop, &x->task);
 }
 
+/* A short request is written in one piece: the kernel takes longer to look at what a splice consists of than its copy
+ * takes. */
+static struct client_request whole_request(const struct pieces *body, struct buf *head)
+{
+    if (body->n_bytes > SHORT_BYTES)
+        return (struct client_request){buf_bytes(head), body->v, body->n};
+    for (size_t i = 0; i < body->n; i++)
+        (void)buf_put(head, body->v[i]);
+    return (struct client_request){.head = buf_bytes(head)};
+}
+
 static struct opening *opening_new(const struct exchange_spec *spec, const struct dialect *target)
 {
     struct opening *o = mem_take_zero(sizeof *o);
     o->spec = *spec;
     o->connect_us = -1;
+    if (spec->body.n_bytes <= SHORT_BYTES)
+        (void)buf_reserve(&o->head_out, HEAD_BYTES + spec->body.n_bytes);
     request_put_head(&o->spec, target, &o->head_out);
-    o->request = (struct client_request){buf_bytes(&o->head_out), spec->body.v, spec->body.n};
+    o->request = whole_request(&spec->body, &o->head_out);
     return o;
 }
 
@@ -592,10 +606,12 @@ static __attribute__((noinline)) void next_any(struct exchange *x, struct exchan
 /* The usual event of a stream that runs, in few steps. False: nothing was lost, the long way goes on from here. */
 static bool next_known(struct exchange *x, struct exchange_event *ev)
 {
-    struct bytes in;
-    if (!x->is_flowing || !client_conn_payload(pooled_conn(x->conn), &in) ||
+    struct bytes in, framed;
+    if (!x->is_flowing || !client_conn_payload(pooled_conn(x->conn), &in, &framed) ||
         !answer_feed_known(&x->answer, in, &ev->out))
         return false;
+    if (ev->out.raw.n == in.n)
+        ev->out.framed = framed;
     tell_output(x, ev);
     return true;
 }

@@ -617,6 +617,83 @@ static void test_slow_client_slows_and_goes_on(void **state)
     assert_int_equal(w->n_gone, 0);
 }
 
+/* ---- a stream's parts in one step ---- */
+
+enum way { WAY_PUT, WAY_SEND, WAY_PASS };
+
+static void say(struct world *w, enum way way)
+{
+    static const char framed[] = "8\r\nabcdefgh\r\n";
+    struct bytes parts[INBOUND_SEND_PARTS] = {BYTES("abc"), BYTES(""), BYTES("defgh")};
+    bool is_out = false;
+    if (way == WAY_PASS)
+        is_out = inbound_pass(w->held, bytes_from(framed + 3, 8), bytes_of(framed));
+    else if (way == WAY_SEND)
+        is_out = inbound_send(w->held, parts);
+    else
+        for (size_t i = 0; i < INBOUND_SEND_PARTS; i++)
+            inbound_put(w->held, parts[i]);
+    if (!is_out)
+        inbound_flush(w->held);
+}
+
+/* To a client that reads only when `cap` bytes and more are there, and then all. */
+static void stream_to_slow(struct world *w, size_t cap, enum way way)
+{
+    hang_up(w);
+    connect_with(w, cap);
+    forget(w);
+    send_text(w, "GET /hold HTTP/1.1\r\n" HOST "\r\n");
+    w->peer_is_deaf = true;
+    inbound_head(w->held, 200, INBOUND_STREAM, 0, BYTES(""));
+    inbound_put(w->held, BYTES("begun"));
+    inbound_flush(w->held);
+    for (int i = 0; i < 3; i++)
+        say(w, way);
+    w->peer_is_deaf = false;
+    on_peer(w->peer, LOOP_READ, w);
+    settle(w);
+    say(w, way);
+    inbound_end(w->held);
+    settle(w);
+}
+
+static void test_parts_in_one_step_are_the_same_bytes(void **state)
+{
+    struct world *w = *state;
+    for (size_t cap = 100; cap < 190; cap++) {
+        struct buf long_way = {0};
+        stream_to_slow(w, cap, WAY_PUT);
+        buf_put(&long_way, buf_bytes(&w->got));
+        assert_int_equal(count(buf_bytes(&long_way), "8\r\nabcdefgh\r\n"), 4);
+        for (enum way way = WAY_SEND; way <= WAY_PASS; way++) {
+            stream_to_slow(w, cap, way);
+            assert_true(bytes_eq(buf_bytes(&w->got), buf_bytes(&long_way)));
+        }
+        buf_fini(&long_way);
+    }
+    assert_int_equal(w->n_gone, 0);
+}
+
+static void test_a_long_part_is_not_sent_in_one_step(void **state)
+{
+    static const char block[INBOUND_SEND_BYTES_MAX] = {'z'};
+    struct world *w = *state;
+    struct bytes parts[INBOUND_SEND_PARTS] = {bytes_from(block, sizeof block), {NULL, 0}, {NULL, 0}};
+    send_text(w, "GET /hold HTTP/1.1\r\n" HOST "\r\n");
+    inbound_head(w->held, 200, INBOUND_STREAM, 0, BYTES(""));
+    inbound_flush(w->held);
+    assert_true(inbound_send(w->held, parts));
+    parts[2] = BYTES("1");
+    assert_false(inbound_send(w->held, parts));
+    inbound_flush(w->held);
+    inbound_end(w->held);
+    settle(w);
+    assert_int_equal(count(buf_bytes(&w->got), "\r\n800\r\nz"), 1);
+    assert_int_equal(count(buf_bytes(&w->got), "\r\n801\r\nz"), 1);
+    assert_int_equal(w->n_gone, 0);
+}
+
 /* ---- leaving ---- */
 
 static void test_fin_while_waiting_counts_as_leaving(void **state)
@@ -818,6 +895,8 @@ int main(void)
         WITH(test_waiting_for_an_answer_has_no_limit_here),
         WITH(test_stalled_client_is_cut),
         WITH(test_slow_client_slows_and_goes_on),
+        WITH(test_parts_in_one_step_are_the_same_bytes),
+        WITH(test_a_long_part_is_not_sent_in_one_step),
         WITH(test_fin_while_waiting_counts_as_leaving),
         WITH(test_fin_right_behind_the_request),
         WITH(test_reset_while_answering),

@@ -53,6 +53,7 @@ struct world {
     struct failure failure;
     bool is_over, is_reach_noted, closes_at_output, pauses_at_head;
     struct bytes body;
+    struct pieces pieces; /* in place of `body`, where there are any */
 };
 
 /* ---- the provider ---- */
@@ -320,7 +321,8 @@ static void open_exchange(struct world *w, uint32_t connect_ms)
     struct exchange_spec spec = {.provider = &w->provider,
                                  .client = dialect_by_name(BYTES("openai")),
                                  .client_fields = &(const struct fields){0},
-                                 .body = {.v = &w->body, .n = 1, .n_bytes = w->body.n},
+                                 .body = w->pieces.n > 0 ? w->pieces
+                                                         : (struct pieces){.v = &w->body, .n = 1, .n_bytes = w->body.n},
                                  .is_stream = true,
                                  .connect_timeout_ms = connect_ms,
                                  .max_depth = 32,
@@ -606,6 +608,28 @@ static void test_close_while_connecting_or_waiting(void **state)
     world_fini(&w);
 }
 
+/* Short ones are written in one piece, longer ones as what they consist of: the provider sees no difference. */
+static void test_request_of_pieces(void **state)
+{
+    static const size_t sizes[] = {3, 100, 3000, 3071, 3072, 3073, 5000};
+    static char text[5000];
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = (char)('a' + i % 26);
+    for (size_t i = 0; i < RM_COUNTOF(sizes); i++) {
+        struct bytes all = bytes_from(text, sizes[i]);
+        struct bytes v[] = {
+            bytes_slice(all, 0, 1), bytes_slice(all, 1, all.n - 1), {NULL, 0}, bytes_slice(all, all.n - 1, all.n)};
+        struct world w;
+        world_init(&w);
+        w.pieces = (struct pieces){.v = v, .n = RM_COUNTOF(v), .n_bytes = all.n};
+        reply(&w, 0, 0, 200, "application/json", BYTES(JSON), KEEP);
+        once(&w, "connected sent head=200 ended", "Whole");
+        size_t end = bytes_find(buf_bytes(&w.request), BYTES("\r\n\r\n"));
+        assert_true(bytes_eq(bytes_slice(buf_bytes(&w.request), end + 4, w.request.n), all));
+        world_fini(&w);
+    }
+}
+
 /* More than the socket takes at once, so the write is continued piece by piece. */
 static void test_large_request(void **state)
 {
@@ -686,6 +710,7 @@ int main(void)
         cmocka_unit_test(test_refused_and_silent_connects),
         cmocka_unit_test(test_connect_timeout),
         cmocka_unit_test(test_close_while_connecting_or_waiting),
+        cmocka_unit_test(test_request_of_pieces),
         cmocka_unit_test(test_large_request),
         cmocka_unit_test(test_gzip),
         cmocka_unit_test(test_warm_and_prune),
