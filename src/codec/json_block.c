@@ -16,10 +16,18 @@
  *
  * The text ends with its last closing brace (blanks after it aside), else it is given up at once. So outside strings no
  * step needs to look for the end: the brace stops every one of them, and only after a closing bracket can it be
- * reached. Inside one, the last bytes of the text are looked at in the last 64 of it, and what lies before is shifted
- * away; a text with less than that is copied to where there is room behind it.
+ * reached. Inside one, vectors would reach over the end of the text. So its last bytes are scanned in a copy with room
+ * behind it: who comes near the end moves over (come_near), and offsets are told from where the text would begin there.
+ *
+ *     text  {"a":"b", ............ "y":"z"}          copy  "y":"z"}0000000000
+ *                                  ^ near the end    ->    ^
  *
  * This file is compiled twice on x86-64, see json_block_wide.c. */
+#if !defined(__clang__)
+/* Four numbers that stand side by side in a note are not worth gathering in a vector first. */
+#pragma GCC optimize("no-tree-slp-vectorize")
+#endif
+
 #include "codec/json_block.h"
 #include "codec/json_scan_impl.h"
 
@@ -33,52 +41,39 @@ static const unsigned char kinds[256] = {
     ['E'] = IS_NUMBER,         ['"'] = IS_ESCAPE, ['\\'] = IS_ESCAPE, ['/'] = IS_ESCAPE, ['b'] = IS_ESCAPE,
     ['f'] = IS_ESCAPE,         ['n'] = IS_ESCAPE, ['r'] = IS_ESCAPE,  ['t'] = IS_ESCAPE};
 
-/* A hexadecimal digit's value; -1: it is none. */
-static const signed char digits[256] = {[0 ... '0' - 1] = -1,
-                                        ['0'] = 0,
-                                        ['1'] = 1,
-                                        ['2'] = 2,
-                                        ['3'] = 3,
-                                        ['4'] = 4,
-                                        ['5'] = 5,
-                                        ['6'] = 6,
-                                        ['7'] = 7,
-                                        ['8'] = 8,
-                                        ['9'] = 9,
-                                        ['9' + 1 ... 'A' - 1] = -1,
-                                        ['A'] = 10,
-                                        ['B'] = 11,
-                                        ['C'] = 12,
-                                        ['D'] = 13,
-                                        ['E'] = 14,
-                                        ['F'] = 15,
-                                        ['F' + 1 ... 'a' - 1] = -1,
-                                        ['a'] = 10,
-                                        ['b'] = 11,
-                                        ['c'] = 12,
-                                        ['d'] = 13,
-                                        ['e'] = 14,
-                                        ['f'] = 15,
-                                        ['f' + 1 ... 255] = -1};
+/* What \u00xx saves by its third digit, then by its fourth, beside the byte that every escape does: ASCII is one byte,
+ * what is beyond it two. Added to what a string saves, NONE leaves a mark that no text can reach otherwise. */
+#define NONE (UINT64_C(1) << 40)
+#define BY_DIGIT(some, rest)                                                                                  \
+    {                                                                                                         \
+        [0 ... '0' - 1] = NONE, ['0' ... '7'] = (some), ['8' ... '9'] = (rest), ['9' + 1 ... 'A' - 1] = NONE, \
+                     ['A' ... 'F'] = (rest), ['F' + 1 ... 'a' - 1] = NONE, ['a' ... 'f'] = (rest),            \
+                     ['f' + 1 ... 255] = NONE                                                                 \
+    }
+static const uint64_t saves_by_third[256] = BY_DIGIT(4, 3), saves_by_fourth[256] = BY_DIGIT(0, 0);
 
-/* A text shorter than this is copied. */
-enum { JSON_TINY = 2 * JSON_BLOCK };
+/* So much of the end is copied. A look at a block reads up to BEFORE bytes before it and BEHIND after it. */
+enum { TAIL = 2 * JSON_BLOCK, BEFORE = 3, BEHIND = 4 };
 
-/* What is scanned. */
+/* What is scanned: the text where it lies, then the copy of its end. */
 struct text {
     const struct json_wide *wide;     /* json_wide_constants, or NULL */
-    const unsigned char *start, *end; /* end: after the last brace */
-    const unsigned char *final;       /* up to there a block can be read */
-    const unsigned char *last, *near; /* the same with four bytes more; JSON_SHORT bytes and one */
+    uintptr_t zero;                   /* where the text begins, or would */
+    const unsigned char *end;         /* after the last brace */
+    const unsigned char *last, *near; /* up to there a block and BEHIND can be read; JSON_SHORT bytes and one */
+    const unsigned char *inner;       /* from there on, BEFORE bytes */
     bool has_pairs;                   /* some string holds half of a surrogate pair */
+    bool is_near;                     /* it is the copy */
+    unsigned char room[BEFORE + TAIL + JSON_BLOCK + BEHIND];
 };
 
-/* What of a string reaches from a block into the next. */
+/* What of a string reaches from a block into the next; and what is left to do of a block. */
 struct reach {
     uint64_t carry; /* 1: its first byte is escaped */
     uint64_t over;  /* bytes of a character; wide: 1 = the block ended with one that was not ASCII */
-    uint64_t less;  /* by escapes so far: how much shorter is what the string stands for */
-    bool has_pairs; /* half of a surrogate pair was among them */
+    uint64_t less;  /* by escapes so far: how much shorter is what the string stands for; NONE and more: one was none */
+    uint64_t odd;   /* the second bytes of the block's other escapes */
+    uint64_t ends;  /* the lowest: where the string does */
 };
 
 /* A string's end. */
@@ -87,76 +82,117 @@ struct ending {
     uint64_t less;
 };
 
-/* ---- escapes ---- */
+/* ---- the end of the text ---- */
 
-/* The u at q and the four bytes behind it: how much its escape saves beside the byte that every one does; 0 = they are
- * none. */
-STEP uint64_t unit_saves(const unsigned char *q, struct reach *r)
+/* Its last n bytes move to the room. */
+static void move_over(struct text *t, size_t n)
 {
-    int low = digits[q[3]] * 16 | digits[q[4]]; /* below 0: one is no digit */
-    if (memcmp(q + 1, "00", 2) == 0)
-        return low < 0 ? 0 : low < 0x80 ? 4 : 3;
-    int v = digits[q[1]] * 4096 | digits[q[2]] * 256 | low;
-    if (v < 0x800)
-        return v < 0 ? 0 : 3;
-    bool is_half = (v & 0xf800) == 0xd800; /* of a pair: two bytes and two */
-    r->has_pairs |= is_half;
-    return is_half ? 3 : 2;
+    unsigned char *to = t->room + BEFORE;
+    memcpy(to, t->end - n, n);
+    memset(to + n, 0, sizeof t->room - BEFORE - n);
+    t->zero += (uintptr_t)to - (uintptr_t)(t->end - n);
+    t->end = to + n;
+    t->last = t->near = t->end - 1;
+    t->inner = t->room;
+    t->is_near = true;
 }
 
-/* The second bytes of escapes are where the bits are, from p on. What stands behind a backslash most often has been
- * taken out of `odd` where vectors do that. */
-STEP bool judge_escapes(const unsigned char *p, const unsigned char *end, uint64_t escaped, uint64_t odd,
-                        struct reach *r)
+/* At p, which is near the end; the same place in the copy. NULL: it is the end. */
+static __attribute__((noinline)) const unsigned char *come_near(struct text *t, const unsigned char *p)
 {
-    r->less += (unsigned)__builtin_popcountll(escaped);
+    if (t->is_near)
+        return NULL;
+    size_t left = (size_t)(t->end - p);
+    move_over(t, TAIL);
+    return t->end - left;
+}
+
+/* ---- escapes ---- */
+
+/* A hexadecimal digit's value; more than 15: it is none. */
+static inline unsigned digit(unsigned char b)
+{
+    unsigned figure = (unsigned)b - '0', letter = (b | 0x20U) - 'a';
+    return figure < 10 ? figure : letter < 6 ? letter + 10 : 16;
+}
+
+/* What escapes save. */
+struct saving {
+    uint64_t less;  /* NONE and more: one was none */
+    bool has_pairs; /* half of a surrogate pair was among them */
+};
+
+/* The u at q and the four bytes behind it. */
+static struct saving unit_saves(const unsigned char *q)
+{
+    unsigned a = digit(q[1]), b = digit(q[2]), c = digit(q[3]);
+    if ((a | b | c | digit(q[4])) > 15)
+        return (struct saving){NONE, false};
+    if (a == 0 && b < 8)
+        return (struct saving){b == 0 && c < 8 ? 4 : 3, false};
+    bool is_half = a == 13 && b >= 8; /* of a pair: two bytes and two */
+    return (struct saving){is_half ? 3 : 2, is_half};
+}
+
+/* The second bytes of escapes are where the bits are, from p on. */
+static __attribute__((noinline)) struct saving any_escapes(const unsigned char *p, uint64_t odd)
+{
+    struct saving all = {0, false};
     for (; odd != 0; odd &= odd - 1) {
         const unsigned char *q = p + __builtin_ctzll(odd);
-        if (*q == 'u') {
-            uint64_t saves = end == NULL || end - q >= 5 ? unit_saves(q, r) : 0;
-            if (saves == 0)
-                return false;
-            r->less += saves;
-        } else if (!(kinds[*q] & IS_ESCAPE)) {
-            return false;
-        }
+        struct saving one = {kinds[*q] & IS_ESCAPE ? 0 : NONE, false};
+        if (*q == 'u')
+            one = unit_saves(q);
+        all.less += one.less;
+        all.has_pairs |= one.has_pairs;
     }
-    return true;
+    return all;
+}
+
+/* Most escapes that vectors do not tell are \u00xx. True: there are others as well. Behind the end of the text are
+ * zeros. */
+STEP bool has_others(const unsigned char *p, struct reach *r)
+{
+    for (; r->odd != 0; r->odd &= r->odd - 1) {
+        const unsigned char *q = p + __builtin_ctzll(r->odd);
+        if (memcmp(q, "u00", 3) != 0)
+            return true;
+        r->less += saves_by_third[q[3]] + saves_by_fourth[q[4]];
+    }
+    return false;
 }
 
 /* ---- characters beyond ASCII ---- */
 
 #if defined(RM_BLOCK_WIDE)
-/* A block at the start of the text: the three bytes before it do not lie in it, and no character reaches over them. */
-static __attribute__((noinline, pure)) bool is_utf8_at_start(const struct text *t, const unsigned char *block)
+/* The bits are those of the block at p; false: some of what ends there is not UTF-8. From the first such byte on 32 are
+ * judged at once, which is all there is of most blocks; what ends behind them, or may end too early there, lies in the
+ * block's second half. */
+STEP bool judge_high(const struct text *t, const struct json_wide *wide, const unsigned char *p, uint64_t high,
+                     struct reach *r)
 {
-    unsigned char behind[3 + JSON_BLOCK] = {0};
-    memcpy(behind + 3, block, JSON_BLOCK);
-    return json_is_utf8_wide(t->wide, behind + 3) && json_is_utf8_wide(t->wide, behind + 3 + 32);
+    uint64_t there = high | r->over;
+    if (there == 0)
+        return true;
+    r->over = high >> 63;
+    unsigned first = (unsigned)__builtin_ctzll(there);
+    const unsigned char *from = p + (first < 32 ? first : 32);
+    return json_is_utf8_wide(wide, from < t->inner ? t->inner : from) &&
+           ((high | high << 1) >> first >> 32 == 0 || json_is_utf8_wide(wide, p + 32));
 }
 
-/* The bits are those of the block, from p on; false: some of what ends there is not UTF-8. What stands before p in it
- * has been judged, or will be refused for standing outside a string. */
-static inline bool judge_high(const struct text *t, const unsigned char *block, const unsigned char *p, uint64_t high,
-                              struct reach *r)
+/* At a string's first byte, where not enough of the text stands before it for the above to look at. */
+STEP bool begins_well(const struct text *t, const unsigned char *p)
 {
-    if ((high | r->over) == 0)
-        return true;
-    uint64_t there = (high | r->over) << (p - block);
-    r->over = high >> 63;
-    if (block - t->start < 3)
-        return is_utf8_at_start(t, block);
-    /* what stands in one half of the block, or reaches into it, is judged there */
-    return ((uint32_t)there == 0 || json_is_utf8_wide(t->wide, block)) &&
-           (there >> 31 == 0 || json_is_utf8_wide(t->wide, block + 32));
+    return p >= t->inner || (*p & 0xc0) != 0x80;
 }
 #else
-/* The characters of two to four bytes that follow each other from q on; returns where one of one byte stands. Four
- * bytes are read as one number, the first lowest, and held against RFC 3629's table: the marks of lead and following
- * bytes, then what would be overlong, half of a pair or beyond the last character. NULL: not UTF-8. */
+/* The characters of two to four bytes that follow each other from q on and begin before `end`; returns where they end.
+ * Four bytes are read as one number, the first lowest, and held against RFC 3629's table: the marks of lead and
+ * following bytes, then what would be overlong, half of a pair or beyond the last character. NULL: not UTF-8. */
 static inline const unsigned char *characters(const unsigned char *q, const unsigned char *end)
 {
-    while (end - q >= 4) {
+    while (q < end) {
         uint32_t w;
         memcpy(&w, q, sizeof w);
         w = le32toh(w);
@@ -171,18 +207,18 @@ static inline const unsigned char *characters(const unsigned char *q, const unsi
         else
             return NULL;
     }
-    return *q < 0x80 ? q : NULL; /* q is not the end: no character ends with the object's brace */
+    return q;
 }
 
 /* The characters whose bytes are where the bits are, from p on; the last one may reach over the block. */
-static inline bool judge_high(const struct text *t, const unsigned char *block, const unsigned char *p, uint64_t high,
+static inline bool judge_high(const struct text *t, const struct json_wide *wide, const unsigned char *p, uint64_t high,
                               struct reach *r)
 {
-    (void)block;
+    (void)t, (void)wide;
     uint64_t over = r->over;
     r->over = 0;
     for (high &= UINT64_MAX << over; high != 0;) {
-        const unsigned char *q = characters(p + __builtin_ctzll(high), t->end);
+        const unsigned char *q = characters(p + __builtin_ctzll(high), p + JSON_BLOCK);
         if (q == NULL)
             return false;
         if (q - p >= JSON_BLOCK) {
@@ -193,116 +229,150 @@ static inline bool judge_high(const struct text *t, const unsigned char *block, 
     }
     return true;
 }
+
+STEP bool begins_well(const struct text *t, const unsigned char *p)
+{
+    (void)t, (void)p;
+    return true;
+}
 #endif
 
 /* ---- strings ---- */
 
-/* What a look at a block says. */
-enum look { PLAIN, GOES_ON, ENDS, BAD };
+/* What a look at a block says. LEFT: it holds the string's end, or escapes that are still to be looked at. */
+enum look { PLAIN, GOES_ON, LEFT, BAD };
 
-/* At the block that begins `shift` bytes before p; *end: where the string does. is_final: fewer than four bytes may be
- * behind the block. */
-STEP enum look look(const struct text *t, const unsigned char *p, unsigned shift, bool is_final, struct reach *r,
-                    const unsigned char **end)
+/* At the block at p. */
+STEP enum look look(const struct text *t, const struct json_wide *wide, const unsigned char *p, struct reach *r)
 {
-    const struct json_wide *wide = t->wide;
-    const unsigned char *block = p - shift;
-    struct json_bits bits = json_bits_of(wide, block);
-    uint64_t slashes = bits.slashes >> shift, stops = bits.stops >> shift, escaped = 0, ends = 0;
-    bool has_slashes = (slashes | r->carry) != 0;
+    struct json_bits bits = json_bits_of(wide, p);
+    uint64_t stops = bits.stops, escaped = 0, ends = 0;
+    bool has_slashes = (bits.slashes | r->carry) != 0;
     if (has_slashes) {
-        escaped = json_escaped(slashes, &r->carry);
+        escaped = json_escaped(bits.slashes, &r->carry);
         stops &= ~escaped;
     }
     if ((stops | r->over) != 0) {
-        uint64_t high = json_high_of(block) >> shift;
+        uint64_t high = json_high_of(p);
         ends = stops & ~high;
         uint64_t inside = ends ^ (ends - 1);
         escaped &= inside;
-        if (!judge_high(t, block, p, high & inside, r))
+        if (!judge_high(t, wide, p, high & inside, r))
             return BAD;
     } else if (!has_slashes) {
         return PLAIN;
     }
-    if (has_slashes &&
-        !judge_escapes(p, is_final ? t->end : NULL, escaped, escaped & ~(json_escapes_of(wide, block) >> shift), r))
-        return BAD;
-    if (ends == 0)
-        return GOES_ON;
-    *end = p + __builtin_ctzll(ends);
-    return *end < t->end && **end == '"' ? ENDS : BAD;
+    r->ends = ends;
+    if (has_slashes) {
+        r->less += (unsigned)__builtin_popcountll(escaped);
+        r->odd = escaped & ~json_escapes_of(wide, p);
+        if (has_others(p, r))
+            return LEFT;
+    }
+    return ends == 0 ? GOES_ON : LEFT;
+}
+
+/* From *at on, inside a string, up to a block that is not only gone over. GOES_ON: near the end of the text. Nothing is
+ * called from here, so that what vectors compare with stays in registers. */
+STEP enum look blocks(const struct text *t, const unsigned char **at, struct reach *r)
+{
+    const struct json_wide *wide = t->wide;
+    const unsigned char *p = *at, *last = t->last, *plain = NULL; /* behind the last block that was */
+    enum look now = GOES_ON;
+    for (; p <= last; p += JSON_BLOCK) {
+        now = look(t, wide, p, r);
+        if (now >= LEFT)
+            break;
+        if (now != PLAIN)
+            continue;
+        if (plain == p)
+            while (last - p >= JSON_PLAIN && json_block_is_plain(wide, p + JSON_BLOCK))
+                p += JSON_PLAIN;
+        plain = p + JSON_BLOCK;
+    }
+    *at = p;
+    return now >= LEFT ? now : GOES_ON;
 }
 
 /* From p on, inside a string. */
 static __attribute__((noinline)) struct ending string_rest(struct text *t, const unsigned char *p)
 {
-    struct reach r = {0, 0, 0, false};
-    const unsigned char *end = p;
-    enum look before = GOES_ON, now = GOES_ON;
-    for (; p <= t->last; p += JSON_BLOCK, before = now) {
-        now = look(t, p, 0, false, &r, &end);
-        if (now == PLAIN && before == PLAIN)
-            while (t->last - p >= JSON_PLAIN && json_block_is_plain(t->wide, p + JSON_BLOCK))
-                p += JSON_PLAIN;
-        else if (now >= ENDS)
+    const struct ending none = {NULL, 0};
+    struct reach r = {0};
+    if (!begins_well(t, p))
+        return none;
+    for (;; p += JSON_BLOCK) {
+        enum look now;
+        while ((now = blocks(t, &p, &r)) == GOES_ON)
+            if ((p = come_near(t, p)) == NULL)
+                return none;
+        if (now == BAD)
+            return none;
+        if (r.odd != 0) {
+            struct saving more = any_escapes(p, r.odd);
+            r.odd = 0;
+            r.less += more.less;
+            t->has_pairs |= more.has_pairs;
+        }
+        if (r.ends != 0)
             break;
     }
-    for (; now < ENDS && p < t->end; p += JSON_BLOCK)
-        now = look(t, p, p < t->final ? 0 : (unsigned)(p - t->final), true, &r, &end);
-    t->has_pairs |= r.has_pairs;
-    return (struct ending){now == ENDS ? end + 1 : NULL, r.less};
+    p += __builtin_ctzll(r.ends);
+    return *p == '"' && r.less < NONE ? (struct ending){p + 1, r.less} : none;
 }
 
 /* ---- where the scan stands ---- */
 
 struct spot {
     struct text *text;
-    const unsigned char *p; /* what follows from here on */
-    uint64_t less;          /* of the string before it, see struct json_note */
-    struct json_note *notes;
-    uint32_t n_notes, max_notes;
-    uint32_t step;  /* 1: the level is noted; 0: its notes are written where the next one will be */
-    unsigned noted; /* levels that are */
+    const unsigned char *p;  /* what follows from here on */
+    uint64_t less;           /* of the string before it, see struct json_note */
+    struct json_note *notes; /* all of them */
+    struct json_note *note;  /* the next one */
+    uint32_t n_notes;        /* its number */
+    uint32_t limit;          /* the first number that there is no room for; 0: the level is not noted */
+    uint32_t max_notes;      /* the same where it is noted */
+    unsigned noted;          /* levels that are */
     unsigned depth, max_depth;
-    bool in_object; /* the innermost level is one */
+    unsigned char close; /* of the innermost level: its bracket */
     bool is_strict;
     struct levels *levels;
 };
 
 struct levels {
-    struct json_note none;              /* where there are no notes */
     uint32_t note[JSON_LEVELS_MAX + 1]; /* of the open levels that are noted */
-    unsigned char is_object[JSON_DEPTH_CAP];
+    unsigned char close[JSON_DEPTH_CAP];
 };
 
 /* The steps below move on over what they take; false: the scan gives up. All of them become one function, in which most
  * of the above lies in registers. */
 
+STEP size_t here(const struct spot *s)
+{
+    return (uintptr_t)s->p - s->text->zero;
+}
+
 /* ---- notes ---- */
 
 /* Without room for all there are none. */
-STEP void take_no_notes(struct spot *s)
+static void take_no_notes(struct spot *s)
 {
-    s->notes = &s->levels->none;
-    s->n_notes = 0;
-    s->max_notes = 1;
-    s->step = 0;
+    s->n_notes = s->limit = s->max_notes = 0;
     s->noted = 0;
 }
 
-/* What stands before s->p, from there on. */
-STEP void note(struct spot *s, const unsigned char *from, uint32_t less)
+/* What stands before s->p, from that offset on. */
+STEP void note(struct spot *s, size_t from, uint32_t less)
 {
-    if (s->n_notes == s->max_notes) {
-        if (s->step == 0)
-            return;
-        take_no_notes(s);
+    if (s->n_notes >= s->limit) {
+        if (s->limit != 0)
+            take_no_notes(s);
+        return;
     }
-    struct json_note *n = &s->notes[s->n_notes];
-    s->n_notes += s->step;
-    n->at = (uint32_t)(from - s->text->start);
-    n->end = (uint32_t)(s->p - s->text->start);
-    n->next = s->n_notes;
+    struct json_note *n = s->note++;
+    n->at = (uint32_t)from;
+    n->end = (uint32_t)here(s);
+    n->next = ++s->n_notes;
     n->less = less;
 }
 
@@ -334,14 +404,14 @@ STEP bool is_next(struct spot *s, unsigned char byte)
 STEP bool string(struct spot *s)
 {
     const unsigned char *p = s->p + 1;
-    if (p <= s->text->near) {
-        uint64_t odd = json_odd_of(s->text->wide, p) | UINT64_C(1) << JSON_SHORT;
-        const unsigned char *q = p + __builtin_ctzll(odd);
-        if (*q == '"') {
-            s->p = q + 1;
-            s->less = 0;
-            return true;
-        }
+    if (p > s->text->near && !s->text->is_near)
+        p = come_near(s->text, p);
+    uint64_t odd = json_odd_of(s->text->wide, p) | UINT64_C(1) << JSON_SHORT;
+    const unsigned char *q = p + __builtin_ctzll(odd);
+    if (*q == '"') {
+        s->p = q + 1;
+        s->less = 0;
+        return true;
     }
     struct ending e = string_rest(s->text, p);
     s->p = e.p;
@@ -431,7 +501,7 @@ STEP bool name(struct spot *s)
 {
     if (!is_next(s, '"'))
         return false;
-    const unsigned char *from = s->p;
+    size_t from = here(s);
     if (!string(s))
         return false;
     note(s, from, (uint32_t)s->less);
@@ -444,14 +514,15 @@ STEP bool open_level(struct spot *s)
 {
     if (s->depth >= s->max_depth)
         return false;
-    const unsigned char *from = s->p++;
-    s->in_object = *from == '{';
-    s->levels->is_object[s->depth] = s->in_object;
-    if (s->step != 0) {
+    size_t from = here(s);
+    s->close = (unsigned char)(*s->p++ + 2);
+    s->levels->close[s->depth] = s->close;
+    if (s->depth <= s->noted) {
         s->levels->note[s->depth] = s->n_notes;
         note(s, from, s->depth == s->noted);
     }
-    s->step = ++s->depth <= s->noted;
+    if (++s->depth > s->noted)
+        s->limit = 0;
     return true;
 }
 
@@ -459,25 +530,25 @@ STEP bool open_level(struct spot *s)
 STEP void close_level(struct spot *s)
 {
     s->depth--;
-    s->in_object = s->levels->is_object[s->depth - 1];
-    s->step = s->depth <= s->noted;
-    if (s->step == 0)
+    s->close = s->levels->close[s->depth - 1];
+    if (s->depth > s->noted)
         return;
+    s->limit = s->max_notes;
     struct json_note *n = &s->notes[s->levels->note[s->depth]];
-    n->end = (uint32_t)(s->p - s->text->start);
+    n->end = (uint32_t)here(s);
     n->next = s->n_notes;
 }
 
-/* What follows a value, or a bracket that has opened: closes what ends here, up to the next value or until only the
- * outermost object is open. */
+/* What follows a value, or a bracket that has opened: closes what ends here, up to the next value (or name) or until
+ * only the outermost object is open. */
 STEP bool after_value(struct spot *s)
 {
     while (s->depth > 1) {
         if (is_next(s, ',')) {
             s->p++;
-            return !s->in_object || name(s);
+            return true;
         }
-        if (*s->p++ != (s->in_object ? '}' : ']') || s->p == s->text->end)
+        if (*s->p++ != s->close || s->p == s->text->end)
             return false; /* the last brace is the outer object's */
         close_level(s);
     }
@@ -487,9 +558,9 @@ STEP bool after_value(struct spot *s)
 /* A string, number or literal. */
 STEP bool scalar(struct spot *s)
 {
-    const unsigned char *from = s->p;
+    size_t from = here(s);
     s->less = 0;
-    if (*from == '"' ? !string(s) : !word(s))
+    if (*s->p == '"' ? !string(s) : !word(s))
         return false;
     note(s, from, (uint32_t)s->less);
     return true;
@@ -498,24 +569,23 @@ STEP bool scalar(struct spot *s)
 /* A whole value of the outermost object, however deep. */
 STEP bool value(struct spot *s)
 {
-    do {
+    for (bool is_named = false;; is_named = s->close == '}') {
+        if (is_named && !name(s))
+            return false;
         if (is_next(s, '"') || (*s->p != '{' && *s->p != '[')) {
             if (!scalar(s))
                 return false;
         } else {
-            unsigned char close = (unsigned char)(*s->p + 2);
             if (!open_level(s))
                 return false;
-            if (!is_next(s, close)) {
-                if (s->in_object && !name(s))
-                    return false;
+            if (!is_next(s, s->close))
                 continue;
-            }
         }
         if (!after_value(s))
             return false;
-    } while (s->depth > 1);
-    return true;
+        if (s->depth == 1)
+            return true;
+    }
 }
 
 /* The member of that name; NULL: it is not wanted. */
@@ -537,25 +607,26 @@ STEP bool member(struct spot *s, struct json_member *members, size_t n, const ui
 {
     if (!is_next(s, '"'))
         return false;
-    const unsigned char *at = s->p;
+    size_t at = here(s);
     if (!string(s) || s->less != 0)
         return false; /* a name with escapes may be a wanted one */
     note(s, at, 0);
-    struct json_member *m = find_wanted(members, n, wanted, bytes_from(at + 1, (size_t)(s->p - at) - 2));
+    size_t size = here(s) - at - 2;
+    struct json_member *m = find_wanted(members, n, wanted, bytes_from(s->p - size - 1, size));
     if (!colon(s) || (m != NULL && m->type != JSON_ABSENT))
         return false;
     blanks(s);
-    const unsigned char *from = s->p;
+    size_t from = here(s);
     uint32_t number = s->n_notes;
+    unsigned char first = *s->p;
     if (!value(s))
         return false;
     if (m != NULL) {
-        const unsigned char *start = s->text->start;
         m->note = number;
-        m->type = json_type_of(*from);
-        m->name_at = (size_t)(at - start);
-        m->value_at = (size_t)(from - start);
-        m->value_end = (size_t)(s->p - start);
+        m->type = json_type_of(first);
+        m->name_at = at;
+        m->value_at = from;
+        m->value_end = here(s);
     }
     return true;
 }
@@ -563,17 +634,17 @@ STEP bool member(struct spot *s, struct json_member *members, size_t n, const ui
 STEP bool is_object(struct spot *s, struct json_member *members, size_t n, const uint32_t *wanted,
                     struct json_scan *scan)
 {
-    const unsigned char *end = s->text->end;
     bool is_fine = is_next(s, '{');
-    scan->open_at = (size_t)(s->p++ - s->text->start);
-    if (!is_fine || s->p == end)
+    scan->open_at = here(s);
+    s->p++;
+    if (!is_fine || s->p == s->text->end)
         return false;
     scan->is_empty = is_next(s, '}');
     if (scan->is_empty)
-        return s->p + 1 == end;
+        return s->p + 1 == s->text->end;
     while (member(s, members, n, wanted)) {
         if (!is_next(s, ','))
-            return *s->p == '}' && s->p + 1 == end;
+            return *s->p == '}' && s->p + 1 == s->text->end;
         s->p++;
     }
     return false;
@@ -589,63 +660,71 @@ static size_t without_blanks(struct bytes text)
     return n;
 }
 
-static inline struct spot begin(struct text *text, struct levels *levels, unsigned max_depth,
+/* The text; all of it moves over when it is short. */
+static void begin_text(struct text *t, struct bytes text)
+{
+#if defined(RM_BLOCK_WIDE)
+    t->wide = json_wide_hidden();
+#else
+    t->wide = NULL;
+#endif
+    const unsigned char *start = (const unsigned char *)text.p;
+    t->zero = (uintptr_t)start;
+    t->end = start + text.n;
+    t->has_pairs = t->is_near = false;
+    if (text.n <= TAIL) {
+        memset(t->room, 0, BEFORE);
+        move_over(t, text.n);
+        return;
+    }
+    t->last = t->end - JSON_BLOCK - BEHIND;
+    t->near = t->end - JSON_SHORT - 1;
+    t->inner = start + BEFORE;
+}
+
+static inline struct spot begin(struct text *text, size_t size, struct levels *levels, unsigned max_depth,
                                 const struct json_index *index)
 {
-    struct spot s = {.text = text, .p = text->start, .levels = levels};
-    levels->is_object[0] = 1;
+    struct spot s = {.text = text, .p = text->end - size, .levels = levels};
+    levels->close[0] = s.close = '}';
     s.depth = 1;
     s.max_depth = max_depth < JSON_DEPTH_CAP ? max_depth : JSON_DEPTH_CAP;
-    s.in_object = true;
     s.is_strict = true;
-    if (index == NULL || index->max == 0 || (size_t)(text->end - text->start) > UINT32_MAX) {
-        take_no_notes(&s);
-        return s;
-    }
+    if (index == NULL || index->max == 0 || size > UINT32_MAX)
+        return s; /* no notes */
     s.notes = index->v;
+    s.note = index->v + 1; /* the first is the outer object's */
+    s.n_notes = 1;
     s.max_notes = index->max;
-    s.n_notes = 1; /* the first is the outer object's */
     s.noted = index->levels < JSON_LEVELS_MAX ? index->levels : JSON_LEVELS_MAX;
-    s.step = s.noted > 0;
+    s.limit = s.noted > 0 ? s.max_notes : 0;
     return s;
 }
 
-static void end_notes(const struct spot *s, const char *text, const struct json_scan *scan, struct json_index *index)
+static void end_notes(const struct spot *s, struct bytes text, const struct json_scan *scan, struct json_index *index)
 {
-    index->text = text;
+    index->text = text.p;
     index->n = s->n_notes;
     index->is_strict = s->is_strict && !s->text->has_pairs;
     if (index->n > 0)
-        index->v[0] =
-            (struct json_note){(uint32_t)scan->open_at, (uint32_t)(s->text->end - s->text->start), index->n, 0};
+        index->v[0] = (struct json_note){(uint32_t)scan->open_at, (uint32_t)text.n, index->n, 0};
 }
 
 static bool scan_text(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
                       struct json_scan *scan, struct json_index *index)
 {
-    unsigned char room[3 + JSON_TINY + JSON_BLOCK + 4]; /* a short text with room around it */
+    struct text t;
     struct levels levels;
-    size_t size = without_blanks(text);
-    if (size == 0 || text.p[size - 1] != '}')
-        return false;
-    struct text t = {.start = (const unsigned char *)text.p};
-#if defined(RM_BLOCK_WIDE)
-    t.wide = json_wide_hidden();
-#endif
-    if (size < JSON_TINY) {
-        t.start = memcpy(room + 3, text.p, size);
-        memset(room + 3 + size, 0, JSON_BLOCK + 4);
-    }
-    t.end = t.start + size;
-    t.final = t.end - (size < JSON_TINY ? 0 : JSON_BLOCK);
-    t.last = t.end - (size < JSON_TINY ? 0 : JSON_BLOCK + 4);
-    t.near = t.end - (size < JSON_TINY ? 0 : JSON_SHORT + 1);
     *scan = (struct json_scan){.error_at = text.n};
-    struct spot s = begin(&t, &levels, max_depth, index);
+    text.n = without_blanks(text);
+    if (text.n == 0 || text.p[text.n - 1] != '}')
+        return false;
+    begin_text(&t, text);
+    struct spot s = begin(&t, text.n, &levels, max_depth, index);
     if (!is_object(&s, members, n, index != NULL ? index->wanted : NULL, scan))
         return false;
     if (index != NULL)
-        end_notes(&s, text.p, scan, index);
+        end_notes(&s, text, scan, index);
     return true;
 }
 
