@@ -58,7 +58,8 @@ enum { TAIL = 2 * JSON_BLOCK, BEFORE = 3, BEHIND = 4 };
 /* What is scanned: the text where it lies, then the copy of its end. */
 struct text {
     const struct json_wide *wide;     /* json_wide_constants, or NULL */
-    uintptr_t zero;                   /* where the text begins, or would */
+    const unsigned char *start;       /* where it lies */
+    uintptr_t zero;                   /* where it begins, or would */
     const unsigned char *end;         /* after the last brace */
     const unsigned char *last, *near; /* up to there a block and BEHIND can be read; JSON_SHORT bytes and one */
     const unsigned char *inner;       /* from there on, BEFORE bytes */
@@ -612,7 +613,7 @@ STEP bool member(struct spot *s, struct json_member *members, size_t n, const ui
         return false; /* a name with escapes may be a wanted one */
     note(s, at, 0);
     size_t size = here(s) - at - 2;
-    struct json_member *m = find_wanted(members, n, wanted, bytes_from(s->p - size - 1, size));
+    struct json_member *m = find_wanted(members, n, wanted, bytes_from(s->text->start + at + 1, size));
     if (!colon(s) || (m != NULL && m->type != JSON_ABSENT))
         return false;
     blanks(s);
@@ -669,6 +670,7 @@ static void begin_text(struct text *t, struct bytes text)
     t->wide = NULL;
 #endif
     const unsigned char *start = (const unsigned char *)text.p;
+    t->start = start;
     t->zero = (uintptr_t)start;
     t->end = start + text.n;
     t->has_pairs = t->is_near = false;
