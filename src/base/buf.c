@@ -75,6 +75,8 @@ bool buf_put_growing(struct buf *b, struct bytes a)
 bool buf_put_u64(struct buf *b, uint64_t v)
 {
     char room[BYTES_DIGITS_MAX];
+    if (v < 10)
+        return buf_putc(b, (char)('0' + v));
     return buf_put(b, bytes_digits(v, room));
 }
 

@@ -79,6 +79,7 @@ struct link_conf {
     uint16_t index;            /* position in the chain */
     uint16_t equals;           /* neighbours with the same number are equals: see cache.affinity */
     uint16_t target_id;        /* filled by plan_bind */
+    struct bytes served_lines; /* of its answers' heads, see front.h; filled by serve when the snapshot is made */
 };
 
 /* failover_on, resolved: outcome words and status numbers. */

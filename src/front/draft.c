@@ -41,10 +41,10 @@ struct draft {
     struct buf held;      /* made and not lent yet */
     struct buf waiting;   /* RELAY: a finish and what followed it without a token */
     uint64_t n_collected; /* of a whole answer, roughly what is kept of it */
-    struct buf further;   /* header lines of the provider's that go down */
-    size_t n_lent;        /* bytes of `held` that the inbound has until the flush */
-    struct encoder *encoder;    /* ENCODE, else NULL */
-    struct encoder_begun begun; /* RELAY, with `shown`: what the client has; id and model are in `names` */
+    const struct fields *fields; /* the provider's; NULL = none, or the head is out */
+    size_t n_lent;               /* bytes of `held` that the inbound has until the flush */
+    struct encoder *encoder;     /* ENCODE, else NULL */
+    struct encoder_begun begun;  /* RELAY, with `shown`: what the client has; id and model are in `names` */
     struct arena names;
     struct collecting *collecting; /* COLLECT, else NULL */
 };
@@ -81,7 +81,6 @@ void draft_free(struct draft *d)
     }
     buf_fini(&d->held);
     buf_fini(&d->waiting);
-    buf_fini(&d->further);
     arena_fini(&d->names);
     mem_put(d, sizeof *d);
 }
@@ -397,10 +396,7 @@ bool draft_pass(struct draft *d, const struct output *in, bool *is_put)
 
 void draft_set_fields(struct draft *d, const struct fields *f)
 {
-    buf_clear(&d->further);
-    for (size_t i = 0; f != NULL && i < f->n; i++)
-        if (dialect_field_goes_down(d->call->dialect, d->o.target, f->v[i].name))
-            head_put_named(&d->further, f->v[i].name, f->v[i].value);
+    d->fields = f;
 }
 
 static struct reply_facts facts_of(const struct draft *d, const struct request_record *rec)
@@ -408,8 +404,11 @@ static struct reply_facts facts_of(const struct draft *d, const struct request_r
     return (struct reply_facts){.id_text = d->call->id_text,
                                 .provider = d->o.provider,
                                 .model = d->o.model,
+                                .served_lines = d->o.served_lines,
                                 .rec = rec,
-                                .with_cost = !d->is_stream};
+                                .with_cost = !d->is_stream,
+                                .fields = d->fields,
+                                .target = d->o.target};
 }
 
 void draft_commit(struct draft *d, const struct request_record *rec)
@@ -421,9 +420,9 @@ void draft_commit(struct draft *d, const struct request_record *rec)
         return;
     if (!d->call->head_sent) {
         struct reply_facts facts = facts_of(d, rec);
-        reply_head_of_stream(d->call, &facts, buf_bytes(&d->further));
+        reply_head_of_stream(d->call, &facts);
     }
-    buf_fini(&d->further);
+    d->fields = NULL;
     if (d->mode != MODE_ENCODE)
         lend_held(d);
 }
@@ -488,7 +487,7 @@ void draft_end(struct draft *d, const struct request_record *rec)
     struct reply_facts facts = facts_of(d, rec);
     struct client_call *c = d->call;
     d->call = NULL;
-    reply_whole(c, 200, &facts, buf_bytes(&d->further), buf_bytes(&d->held));
+    reply_whole(c, 200, &facts, BYTES(""), buf_bytes(&d->held));
 }
 
 unsigned draft_status(const struct draft *d)

@@ -65,8 +65,8 @@ struct draft;
 struct shown; /* front/shown.h */
 struct draft_options {
     const struct dialect *target;
-    bool upstream_is_stream;      /* asked; what really comes is told per output */
     const char *provider, *model; /* of the link, for headers and synthesised answers */
+    struct bytes served_lines;    /* reply_served_lines of both; n 0 = they are written anew */
     size_t gate_bytes;            /* limits.gate_bytes */
     size_t body_bytes;            /* limits.body_bytes: of an answer that is collected */
     int64_t wall_ms;
@@ -83,7 +83,8 @@ bool draft_put(struct draft *d, const struct output *in, uint32_t *n_bytes);
 /* The usual event in one step: put and flushed, all of it out. False: it was put, a flush is due; or, with *is_put
  * false, nothing was done, and it is to be put. */
 bool draft_pass(struct draft *d, const struct output *in, bool *is_put);
-/* Provider's response fields that may go down are taken from here at commit. */
+/* Provider's response fields that may go down: read as the head goes out, so they stay until draft_commit of a stream,
+ * draft_end of a whole answer. */
 void draft_set_fields(struct draft *d, const struct fields *f);
 /* The gate opens: the head goes out (unless sent) with the record's trail, then what is held. For a whole
  * (non-streaming) answer nothing is sent until draft_end. */
@@ -108,6 +109,9 @@ void call_error_in_stream(struct client_call *c, const struct answer_error *e);
 void call_heartbeat(struct client_call *c, const struct request_record *rec);
 bool call_is_full(const struct client_call *c);
 
+/* What the heads of all answers have in common that a link serves as the first that is tried: header lines, the last
+ * one up to the time that it took. Written once, with the snapshot. */
+void reply_served_lines(const char *provider, const char *model, struct buf *out);
 /* x-ringmain-trail value (DESIGN 4). */
 void trail_text(const struct request_record *rec, struct buf *out);
 

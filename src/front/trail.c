@@ -1,7 +1,7 @@
 /* x-ringmain-trail (DESIGN 4): the attempts in order, one entry each. Times are the attempt's own: from its start to
  * its end, or to its first token. An entry that does not fit any more, and all after it, are left out whole. */
+#include "front/trail.h"
 #include "base/text.h"
-#include "front/front.h"
 
 enum { TRAIL_BYTES_MAX = 4096 };
 
@@ -23,17 +23,38 @@ static void put_ms(struct buf *out, int64_t ms)
     buf_puts(out, "ms");
 }
 
+static void put_target(struct buf *out, const char *provider, const char *model)
+{
+    text_percent(out, bytes_of(provider), ";,/");
+    buf_putc(out, '/');
+    text_percent(out, bytes_of(model), ";,");
+    buf_putc(out, ';');
+}
+
+bool trail_is_one_served(const struct request_record *rec)
+{
+    return rec->n_attempts == 1 && is_serving(&rec->attempts[0]);
+}
+
+void trail_put_served(struct buf *out, const char *provider, const char *model)
+{
+    put_target(out, provider, model);
+    buf_puts(out, "ok;ttft=");
+}
+
+void trail_put_served_time(struct buf *out, const struct attempt_record *a)
+{
+    put_ms(out, ms_between(a->start_us, a->ttft_us >= 0 ? a->ttft_us : a->total_us));
+}
+
 static void put_entry(struct buf *out, const struct attempt_record *a)
 {
-    text_percent(out, bytes_of(a->provider), ";,/");
-    buf_putc(out, '/');
-    text_percent(out, bytes_of(a->model), ";,");
-    buf_putc(out, ';');
     if (is_serving(a)) {
-        buf_puts(out, "ok;ttft=");
-        put_ms(out, ms_between(a->start_us, a->ttft_us >= 0 ? a->ttft_us : a->total_us));
+        trail_put_served(out, a->provider, a->model);
+        trail_put_served_time(out, a);
         return;
     }
+    put_target(out, a->provider, a->model);
     buf_puts(out, outcome_word(a->outcome));
     if (!a->is_started)
         return;

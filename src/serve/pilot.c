@@ -383,9 +383,9 @@ static void open_exchange(struct pilot *p, const struct relay_action *a, const s
     struct flight *f = p->flight;
     const struct client_call *c = f->call;
     struct draft_options draft = {.target = target,
-                                  .upstream_is_stream = a->is_stream,
                                   .provider = a->link->provider->name,
                                   .model = a->link->model,
+                                  .served_lines = a->link->served_lines,
                                   .gate_bytes = f->config->limits.gate_bytes,
                                   .body_bytes = f->config->limits.body_bytes,
                                   .wall_ms = loop_wall_ms(f->worker->loop),

@@ -1,6 +1,7 @@
 #include "serve/snapshot.h"
 
 #include "dialect/dialect.h"
+#include "front/front.h"
 #include "net/tls.h"
 #include "upstream/request.h"
 
@@ -48,10 +49,24 @@ static void fill_vendors(struct config *c)
     }
 }
 
+static void fill_served_lines(struct config *c)
+{
+    struct buf lines = {0};
+    for (size_t i = 0; i < c->n_routes; i++)
+        for (size_t k = 0; k < c->routes[i].n_links; k++) {
+            struct link_conf *link = &c->routes[i].links[k];
+            buf_clear(&lines);
+            reply_served_lines(link->provider->name, link->model, &lines);
+            link->served_lines = arena_dup(&c->arena, buf_bytes(&lines));
+        }
+    buf_fini(&lines);
+}
+
 enum err snapshot_prepare(struct config *c, struct registry *registry, char *message, size_t message_cap)
 {
     const char *why = "";
     fill_vendors(c);
+    fill_served_lines(c);
     for (size_t i = 0; i < c->n_providers; i++) {
         c->providers[i].mould = request_mould_new(&c->providers[i]);
         enum err e = fill_tls(c, i, &why);

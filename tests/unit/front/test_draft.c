@@ -50,12 +50,13 @@ static void call_messages(struct front_world *w)
     assert_non_null(w->call);
 }
 
+/* (The lines of a link are no use where the trail has more than its one attempt.) */
 static struct draft *draft_from(struct front_world *w, const char *target)
 {
     struct draft_options o = {.target = dialect_by_name(bytes_of(target)),
-                              .upstream_is_stream = true,
                               .provider = "providerB",
                               .model = "upstream-model",
+                              .served_lines = BYTES("x-wrong: "),
                               .gate_bytes = 1000,
                               .body_bytes = 1000000,
                               .wall_ms = 1800000000000};
@@ -365,6 +366,39 @@ static void test_keeps_a_whole_answer_as_it_is(void **state)
     assert_string_equal(front_world_body(w), json);
 }
 
+/* What is written once for all answers of a link, and what is written for this one: the same lines. */
+static void test_served_lines_are_the_same_lines(void **state)
+{
+    struct front_world *w = *state;
+    struct attempt_record one = {
+        .n = 1, .is_started = true, .provider = "provider;B", .model = "up, model", .ttft_us = 352000, .total_us = -1};
+    struct request_record rec = {.n_attempts = 1, .n_started = 1, .attempts = &one, .adjusted = "", .cost_nusd = -1};
+    struct buf lines = {0};
+    reply_served_lines(one.provider, one.model, &lines);
+    for (int is_moulded = 0; is_moulded < 2; is_moulded++) {
+        struct draft_options o = {.target = dialect_by_name(BYTES("openai")),
+                                  .provider = one.provider,
+                                  .model = one.model,
+                                  .served_lines = is_moulded ? buf_bytes(&lines) : BYTES(""),
+                                  .gate_bytes = 1000,
+                                  .body_bytes = 1000000};
+        struct output in = {.raw = BYTES("{}"), .v = &done_event, .n = 1};
+        uint32_t made = 0;
+        call_chat(w, false);
+        struct draft *d = draft_new(w->call, &o);
+        assert_true(draft_put(d, &in, &made));
+        draft_commit(d, &rec);
+        w->call = NULL;
+        draft_end(d, &rec);
+        draft_free(d);
+        front_world_settle(w);
+        assert_true(front_world_has(w, "\r\nx-ringmain-provider: provider;B\r\nx-ringmain-model: up, model\r\n"
+                                       "x-ringmain-trail: provider%3BB/up%2C%20model;ok;ttft=352ms\r\n"
+                                       "x-ringmain-attempts: 1\r\n"));
+    }
+    buf_fini(&lines);
+}
+
 static void test_assembles_a_stream(void **state)
 {
     struct front_world *w = *state;
@@ -556,6 +590,7 @@ int main(void)
         WITH(test_translates_a_stream),
         WITH(test_what_is_known_is_translated_the_same),
         WITH(test_keeps_a_whole_answer_as_it_is),
+        WITH(test_served_lines_are_the_same_lines),
         WITH(test_assembles_a_stream),
         WITH(test_what_is_assembled_is_bounded),
         WITH(test_streams_a_whole_answer),
