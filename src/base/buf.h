@@ -9,11 +9,12 @@
 #include <stdarg.h>
 
 struct buf {
-    char *p;       /* from mem_take(cap) */
-    size_t n;      /* used */
-    size_t cap;    /* allocated */
-    size_t max;    /* 0 = no maximum */
-    bool overflow; /* an append was refused since the last buf_clear */
+    char *p;    /* from mem_take(cap) */
+    size_t n;   /* used */
+    size_t cap; /* allocated */
+    /* One word for both: a silent stream has several buffers. */
+    size_t max : 63;     /* 0 = no maximum */
+    size_t overflow : 1; /* an append was refused since the last buf_clear */
 };
 
 static inline struct bytes buf_bytes(const struct buf *b)

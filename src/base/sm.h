@@ -14,34 +14,29 @@ struct sm_row {
     uint32_t next; /* bit i = may move to state i */
     bool is_final;
 };
-struct sm {
-    const struct sm_row *rows;
+struct sm { /* its table is not kept: whoever moves it has it, and there are five of these to a stream */
     uint8_t state;
 };
 
 #define SM_TO(state) (UINT32_C(1) << (state))
 
-static inline void sm_init(struct sm *m, const struct sm_row *rows, unsigned state)
+static inline void sm_init(struct sm *m, unsigned state)
 {
-    m->rows = rows;
     m->state = (uint8_t)state;
 }
 /* Asserts the edge, and writes the trace line. */
-void sm_look(const struct sm *m, unsigned state, const char *room, const char *id) __attribute__((cold));
-/* Moves to `state`; asserts that the table has the edge. `room` and `id` go into the trace line. */
-static inline void sm_move(struct sm *m, unsigned state, const char *room, const char *id)
+void sm_look(const struct sm *m, const struct sm_row *rows, unsigned state, const char *room, const char *id)
+    __attribute__((cold));
+/* Moves to `state`; asserts that its table, `rows`, has the edge. `room` and `id` go into the trace line. */
+static inline void sm_move(struct sm *m, const struct sm_row *rows, unsigned state, const char *room, const char *id)
 {
-    if ((m->rows[m->state].next & SM_TO(state & 31)) == 0 || state > 31 || log_is_tracing())
-        sm_look(m, state, room, id);
+    if ((rows[m->state].next & SM_TO(state & 31)) == 0 || state > 31 || log_is_tracing())
+        sm_look(m, rows, state, room, id);
     m->state = (uint8_t)state;
 }
-static inline const char *sm_name(const struct sm *m)
+static inline bool sm_is_final(const struct sm *m, const struct sm_row *rows)
 {
-    return m->rows[m->state].name;
-}
-static inline bool sm_is_final(const struct sm *m)
-{
-    return m->rows[m->state].is_final;
+    return rows[m->state].is_final;
 }
 
 #endif

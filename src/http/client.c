@@ -51,14 +51,11 @@ struct client_conn {
         struct task task;
         struct reap reap; /* once it is closed */
     };
-    struct timer next_turn; /* reading goes on then */
 
-    struct sm request;
     const struct client_request *out; /* NULL = none, or written */
     size_t piece, offset;             /* where writing stands: piece 0 is the head */
     uint64_t n_sent;                  /* bytes of this exchange's request that the kernel took */
 
-    struct sm response;
     struct buf *gathered; /* a head that comes in parts; NULL = none */
     struct arena arena;   /* the head, its arrays and its text */
     struct head *head;    /* NULL = none, or given away */
@@ -66,6 +63,7 @@ struct client_conn {
     char *read;       /* the borrowed buffer, or NULL */
     struct bytes in;  /* what of it is not used yet */
     uint64_t turn_us; /* when n_reads began: a turn's clock is its own */
+    struct sm request, response;
     uint8_t n_reads, n_interim;
     bool is_readable; /* reading may give something */
     bool is_paused;
@@ -126,7 +124,7 @@ static void write_more(struct client_conn *c)
         if (r == IO_AGAIN)
             return;
         if (r != IO_OK) {
-            sm_move(&c->request, REQUEST_BROKEN, "http", "-");
+            sm_move(&c->request, request_rows, REQUEST_BROKEN, "http", "-");
             c->is_readable = true;
             return;
         }
@@ -137,7 +135,7 @@ static void write_more(struct client_conn *c)
             advance(c, n);
         }
         if (c->piece > c->out->n_body) {
-            sm_move(&c->request, REQUEST_WRITTEN, "http", "-");
+            sm_move(&c->request, request_rows, REQUEST_WRITTEN, "http", "-");
             c->out = NULL;
         }
     }
@@ -198,6 +196,7 @@ static bool awaits_first_byte(const struct client_conn *c)
 static void on_task(struct task *t)
 {
     struct client_conn *c = RM_CONTAINER(t, struct client_conn, task);
+    c->n_reads = 0; /* two turns may show the same microsecond */
     if (c->request.state == REQUEST_WRITING)
         write_more(c);
     if (is_idle(c) ? stream_is_stale(c->stream) : !awaits_first_byte(c))
@@ -205,13 +204,6 @@ static void on_task(struct task *t)
 }
 
 /* ---- reading ---- */
-
-static void on_next_turn(struct timer *t)
-{
-    struct client_conn *c = RM_CONTAINER(t, struct client_conn, next_turn);
-    c->n_reads = 0; /* two turns may show the same microsecond */
-    loop_post(c->loop, &c->task);
-}
 
 static bool has_had_its_turn(struct client_conn *c)
 {
@@ -221,7 +213,7 @@ static bool has_had_its_turn(struct client_conn *c)
     c->turn_us = now;
     if (c->n_reads++ < READS_PER_TURN)
         return false;
-    timer_arm(c->loop, &c->next_turn, now);
+    loop_defer(c->loop, &c->task);
     return true;
 }
 
@@ -259,7 +251,7 @@ static void drop(struct bytes *in, size_t n)
 
 static void end_over(struct client_conn *c, struct client_event *ev, enum client_event_kind kind, const char *why)
 {
-    sm_move(&c->response, RESPONSE_OVER, "http", "-");
+    sm_move(&c->response, response_rows, RESPONSE_OVER, "http", "-");
     *ev = (struct client_event){.kind = kind, .why = why, .any_response_byte = c->any_byte};
 }
 
@@ -271,7 +263,7 @@ static void end_broken(struct client_conn *c, struct client_event *ev, enum io i
 static void end_whole(struct client_conn *c, struct client_event *ev)
 {
     c->has_extra = c->in.n > 0;
-    sm_move(&c->response, RESPONSE_WHOLE, "http", "-");
+    sm_move(&c->response, response_rows, RESPONSE_WHOLE, "http", "-");
     ev->kind = CLIENT_END;
 }
 
@@ -313,7 +305,7 @@ static bool take_head(struct client_conn *c, struct bytes text, struct client_ev
     drop_gathered(c);
     c->may_stay = h->keep_alive;
     body_init(&c->reader, h->framing, h->content_length);
-    sm_move(&c->response, RESPONSE_BODY, "http", "-");
+    sm_move(&c->response, response_rows, RESPONSE_BODY, "http", "-");
     *ev = (struct client_event){.kind = CLIENT_HEAD, .head = h};
     return true;
 }
@@ -415,10 +407,9 @@ struct client_conn *client_conn_new(struct loop *l, struct stream *s)
     c->stream = s;
     c->is_readable = true;
     c->task.fn = on_task;
-    c->next_turn.fn = on_next_turn;
     list_init(&c->task.node);
-    sm_init(&c->request, request_rows, REQUEST_IDLE);
-    sm_init(&c->response, response_rows, RESPONSE_IDLE);
+    sm_init(&c->request, REQUEST_IDLE);
+    sm_init(&c->response, RESPONSE_IDLE);
     stream_on_ready(s, on_stream, c);
     return c;
 }
@@ -439,8 +430,8 @@ void client_conn_send(struct client_conn *c, const struct client_request *r, cli
     c->n_sent = 0;
     c->n_interim = 0;
     c->any_byte = c->is_paused = false;
-    sm_move(&c->request, REQUEST_WRITING, "http", "-");
-    sm_move(&c->response, RESPONSE_HEAD, "http", "-");
+    sm_move(&c->request, request_rows, REQUEST_WRITING, "http", "-");
+    sm_move(&c->response, response_rows, RESPONSE_HEAD, "http", "-");
     loop_post(c->loop, &c->task);
 }
 
@@ -522,8 +513,8 @@ void client_conn_idle(struct client_conn *c, client_ready_fn *stale_fn, void *ar
 {
     if (!is_idle(c)) {
         RM_ASSERT(client_conn_is_reusable(c));
-        sm_move(&c->request, REQUEST_IDLE, "http", "-");
-        sm_move(&c->response, RESPONSE_IDLE, "http", "-");
+        sm_move(&c->request, request_rows, REQUEST_IDLE, "http", "-");
+        sm_move(&c->response, response_rows, RESPONSE_IDLE, "http", "-");
     }
     give_buffer(c);
     c->has_lent = false;
@@ -566,7 +557,6 @@ void client_conn_close(struct client_conn *c)
     if (c->request.state == REQUEST_WRITING)
         is_running = true;
     task_cancel(&c->task);
-    timer_cancel(c->loop, &c->next_turn);
     stream_close(c->stream, is_running);
     give_buffer(c);
     c->fn = NULL;

@@ -147,7 +147,7 @@ struct buf *inbound_open_head(struct inbound *in, unsigned status, enum inbound_
     struct server_conn *c = conn_of(in);
     RM_ASSERT(c->sm.state == CONN_WAITING);
     RM_ASSERT(status >= 200 && status <= 999);
-    sm_move(&c->sm, CONN_ANSWERING, "http", "-");
+    conn_move(c, CONN_ANSWERING);
     if (c->is_broken)
         return &c->out; /* emptied again by inbound_close_head */
     c->must_close = c->must_close || conn_must_close(c);
@@ -288,7 +288,7 @@ void inbound_end(struct inbound *in)
     char size[BODY_CHUNK_HEAD_BYTES];
     RM_ASSERT(c->sm.state == CONN_ANSWERING);
     RM_ASSERT(c->is_broken || c->is_bodyless || c->length_left == 0 || c->length_left == UINT64_MAX);
-    sm_move(&c->sm, CONN_FINISHING, "http", "-");
+    conn_move(c, CONN_FINISHING);
     bool is_short = c->part_bytes <= LATER_BYTES_MAX && !c->is_broken;
     int n = gather(c, true, size, v);
     if (is_short)

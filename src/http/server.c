@@ -51,7 +51,7 @@ struct server {
 /* Of a request whose head could not be read, or is not needed any more. */
 static const struct head no_head = {.minor = 1};
 
-static const struct sm_row rows[] = {
+const struct sm_row conn_rows[] = {
     [CONN_IDLE] = {"idle", SM_TO(CONN_HEAD) | SM_TO(CONN_CLOSED), false},
     [CONN_HEAD] = {"head", SM_TO(CONN_BODY) | SM_TO(CONN_WAITING) | SM_TO(CONN_CLOSED), false},
     [CONN_BODY] = {"body", SM_TO(CONN_WAITING) | SM_TO(CONN_CLOSED), false},
@@ -61,11 +61,6 @@ static const struct sm_row rows[] = {
     [CONN_LINGER] = {"linger", SM_TO(CONN_CLOSED), false},
     [CONN_CLOSED] = {"closed", 0, true},
 };
-
-static void move(struct server_conn *c, enum conn_state state)
-{
-    sm_move(&c->sm, state, "http", "-");
-}
 
 struct loop *conn_loop(const struct server_conn *c)
 {
@@ -178,7 +173,7 @@ static void free_conn(struct reap *r)
 
 void conn_close(struct server_conn *c, bool reset)
 {
-    move(c, CONN_CLOSED);
+    conn_move(c, CONN_CLOSED);
     uncount_body(c);
     conn_give_parts(c);
     stream_close(c->stream, reset);
@@ -236,7 +231,7 @@ static void refuse_and(struct server_conn *c, bool can_stay, unsigned status, co
     c->inbound.body = (struct bytes){NULL, 0};
     begin_inbound(c);
     c->must_close = !can_stay;
-    move(c, CONN_WAITING);
+    conn_move(c, CONN_WAITING);
     c->server->handler.on_refused(&c->inbound, status, why, c->server->arg);
 }
 
@@ -249,7 +244,7 @@ static void hand_over(struct server_conn *c)
 {
     conn_set_deadline(c, 0);
     c->inbound.body = buf_bytes(&c->asked->body);
-    move(c, CONN_WAITING);
+    conn_move(c, CONN_WAITING);
     c->server->handler.on_request(&c->inbound, c->server->arg);
 }
 
@@ -321,7 +316,7 @@ static void begin_body(struct server_conn *c)
     body_init(&c->asked->reader, h->framing, h->content_length);
     if (h->framing == FRAMING_LENGTH && h->content_length <= FEW_BYTES) /* room for a large one is made as it comes */
         (void)buf_reserve(&c->asked->body, (size_t)h->content_length + 1);
-    move(c, CONN_BODY);
+    conn_move(c, CONN_BODY);
     set_deadline_ms(c, loop_now_us(c->server->loop), c->server->limits.body_timeout_ms);
     if (h->expects_continue && h->minor >= 1 && unread(c).n == 0) {
         struct iovec v[1];
@@ -351,7 +346,7 @@ static bool step_head(struct server_conn *c)
     if (c->sm.state == CONN_IDLE) {
         if (in.n == 0)
             return false;
-        move(c, CONN_HEAD);
+        conn_move(c, CONN_HEAD);
         c->inbound.arrived_us = loop_now_us(s->loop);
         set_deadline_ms(c, c->inbound.arrived_us, s->limits.head_timeout_ms);
     }
@@ -592,7 +587,7 @@ static void read_on(struct server_conn *c)
  * still sending would then see that and not the answer. */
 static void linger(struct server_conn *c)
 {
-    move(c, CONN_LINGER);
+    conn_move(c, CONN_LINGER);
     release_request(c);
     buf_fini(&c->in);
     stream_shutdown(c->stream);
@@ -616,7 +611,7 @@ static void next(struct server_conn *c)
     release_request(c);
     c->must_close = false;
     c->is_full = false;
-    move(c, CONN_IDLE);
+    conn_move(c, CONN_IDLE);
     set_deadline_ms(c, loop_now_us(c->server->loop), c->server->limits.client_idle_ms);
     use_input(c);
 }
@@ -735,7 +730,7 @@ static struct server_conn *conn_new(struct server *s, struct stream *stream)
     mem_count(MEM_CONN, 1);
     c->server = s;
     c->stream = stream;
-    sm_init(&c->sm, rows, CONN_IDLE);
+    sm_init(&c->sm, CONN_IDLE);
     c->timer.fn = on_timer;
     c->task.fn = on_task;
     c->inbound.head = &no_head;
@@ -768,8 +763,8 @@ static void turn_away(struct server_conn *c)
     jw_end(&w);
     begin_inbound(c);
     c->must_close = true;
-    move(c, CONN_HEAD);
-    move(c, CONN_WAITING);
+    conn_move(c, CONN_HEAD);
+    conn_move(c, CONN_WAITING);
     inbound_head(&c->inbound, 503, INBOUND_LENGTH, body.n,
                  BYTES("content-type: application/json\r\nretry-after: 1\r\n"));
     inbound_put(&c->inbound, buf_bytes(&body));

@@ -37,7 +37,6 @@ struct server_conn {
     struct server *server;
     struct stream *stream;
     struct list node; /* in server->conns */
-    struct sm sm;
     struct timer timer;
     uint64_t deadline_us; /* 0 = none; the timer may be armed for an earlier time and is then armed again */
     union {
@@ -61,6 +60,7 @@ struct server_conn {
     struct inbound inbound;
     struct arena arena, asked_arena;
     uint32_t n_requests;
+    struct sm sm;
     uint8_t n_parts;
     bool can_read;   /* the last read was not short */
     bool is_hung_up; /* the peer's FIN stands behind what is still to be read: a short read is not the end */
@@ -77,6 +77,11 @@ static inline size_t conn_pending(const struct server_conn *c)
     return c->out.n - c->out_at;
 }
 
+extern const struct sm_row conn_rows[];
+static inline void conn_move(struct server_conn *c, enum conn_state state)
+{
+    sm_move(&c->sm, conn_rows, state, "http", "-");
+}
 /* Time after which conn is cut if nothing else happens; 0 = never. */
 void conn_set_deadline(struct server_conn *c, uint64_t at_us);
 /* Writes what is in `out`, then v[1 … n); v[0] is overwritten. What the socket does not take is copied to `out`. */

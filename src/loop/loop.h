@@ -22,6 +22,7 @@ struct timer {
     void (*fn)(struct timer *t);
     uint64_t at_us; /* 0 = not armed */
     uint32_t index; /* place in the loop's heap + 1; the loop's own */
+    uint32_t order; /* of arming; the loop's own */
 };
 /* A descriptor's owner. `ready` has LOOP_READ and/or LOOP_WRITE; errors and hang-ups set both. LOOP_HANGUP comes
  * besides when the peer has finished sending or the connection is broken: a read then ends in EOF or an error without
@@ -32,7 +33,7 @@ struct watch {
     int fd;        /* -1 = not registered */
     bool is_level; /* level-triggered and read-only: listeners */
 };
-/* Something to do later in this turn, at most once. */
+/* Something to do later in this turn, or in the next, at most once. */
 struct task {
     void (*fn)(struct task *t);
     struct list node; /* list_init before first use */
@@ -86,6 +87,9 @@ void watch_del(struct loop *l, struct watch *w);
 
 /* Queues; a task that is queued already stays where it is. */
 void loop_post(struct loop *l, struct task *t);
+/* For the next turn, which then comes at once; so is a task that is queued already. For work that must let the others
+ * have their turn. */
+void loop_defer(struct loop *l, struct task *t);
 void task_cancel(struct task *t);
 /* Once per object. */
 void loop_reap(struct loop *l, struct reap *r);

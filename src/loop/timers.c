@@ -1,12 +1,15 @@
 /* A binary heap in an array; children of i are 2i+1 and 2i+2. Each move of an entry writes the timer's place back, so
- * that a timer can be taken out of the middle. Keys lie in the heap itself: comparing touches no timer. */
+ * that a timer can be taken out of the middle. Keys lie in the heap itself: comparing touches a timer only where they
+ * are equal. */
 #include "loop/timers.h"
 
 #include "base/mem.h"
 
 static bool comes_before(const struct timers_entry *a, const struct timers_entry *b)
 {
-    return a->key_us != b->key_us ? a->key_us < b->key_us : a->order < b->order;
+    if (a->key_us != b->key_us)
+        return a->key_us < b->key_us;
+    return (int32_t)(a->timer->order - b->timer->order) < 0;
 }
 
 static void place(struct timers *ts, uint32_t i, struct timers_entry e)
@@ -53,8 +56,9 @@ static void settle(struct timers *ts, uint32_t i, struct timers_entry e)
 
 void timers_put(struct timers *ts, struct timer *t, uint64_t key_us)
 {
-    struct timers_entry e = {key_us, ts->next_order++, t};
+    struct timers_entry e = {key_us, t};
     uint32_t hole = t->index != 0 ? t->index - 1 : ts->n;
+    t->order = ts->next_order++;
     if (t->index == 0) {
         if (ts->n == ts->cap) {
             ts->cap = ts->cap ? 2 * ts->cap : 64;

@@ -8,14 +8,13 @@
 
 struct timers_entry {
     uint64_t key_us;
-    uint64_t order;
     struct timer *timer;
 };
 /* The zero value is empty. */
 struct timers {
     struct timers_entry *v;
     uint32_t n, cap;
-    uint64_t next_order;
+    uint32_t next_order; /* wraps: of two timers with one time, one was armed within 2^31 of the other */
 };
 
 /* Puts t in, or moves it. key_us is when it fires. */

@@ -14,6 +14,7 @@ void turn_init(struct turn *t, uint64_t now_us)
 {
     *t = (struct turn){.now_us = now_us};
     list_init(&t->tasks);
+    list_init(&t->deferred);
     t->reap_end = &t->reap_first;
     atomic_init(&t->letters, NULL);
 }
@@ -80,7 +81,9 @@ void turn_finish(struct turn *t)
     do {
         run_tasks(t);
         reap(t);
-    } while (turn_is_pressing(t));
+    } while (!list_is_empty(&t->tasks) || t->reap_first != NULL);
+    for (struct list *node; (node = list_take(&t->deferred)) != NULL;)
+        list_put(&t->tasks, node);
 }
 
 bool turn_mail(struct turn *t, struct mail *m)
@@ -130,6 +133,13 @@ void loop_post(struct loop *l, struct task *t)
     RM_ASSERT(t->fn != NULL && t->node.next != NULL);
     if (!list_is_linked(&t->node))
         list_put(&turn_of(l)->tasks, &t->node);
+}
+
+void loop_defer(struct loop *l, struct task *t)
+{
+    RM_ASSERT(t->fn != NULL && t->node.next != NULL);
+    list_del(&t->node);
+    list_put(&turn_of(l)->deferred, &t->node);
 }
 
 void task_cancel(struct task *t)

@@ -13,6 +13,7 @@ struct turn {
     bool fires_timers; /* the due timers are being called */
     struct timers timers;
     struct list tasks;
+    struct list deferred; /* tasks of the next turn */
     struct reap *reap_first, **reap_end;
     struct mail *_Atomic letters; /* newest first */
 };
@@ -24,12 +25,12 @@ void turn_fini(struct turn *t);
 void turn_fire(struct turn *t);
 /* Calls the mail that has come so far, oldest first. */
 void turn_deliver(struct turn *t);
-/* Tasks until there is none, then the reaper. */
+/* Tasks until there is none, then the reaper; then what was deferred are the next turn's tasks. */
 void turn_finish(struct turn *t);
 /* Something is to be done without waiting. */
 static inline bool turn_is_pressing(const struct turn *t)
 {
-    return !list_is_empty(&t->tasks) || t->reap_first != NULL;
+    return !list_is_empty(&t->tasks) || t->reap_first != NULL || !list_is_empty(&t->deferred);
 }
 /* Queues; true when the mailbox was empty, so that the receiver has to be woken. Any thread. */
 bool turn_mail(struct turn *t, struct mail *m);

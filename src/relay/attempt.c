@@ -24,7 +24,7 @@ void attempt_init(struct attempt *a, const struct link_conf *link, struct attemp
                   uint64_t zero_us)
 {
     *a = (struct attempt){.record = record, .link = link, .n = record->n, .start_us = now_us};
-    sm_init(&a->sm, rows, ATTEMPT_STARTED);
+    sm_init(&a->sm, ATTEMPT_STARTED);
     record->is_started = true;
     record->tokens = USAGE_NONE;
     record->start_us = (int64_t)(now_us - zero_us);
@@ -32,7 +32,7 @@ void attempt_init(struct attempt *a, const struct link_conf *link, struct attemp
 
 bool attempt_is_open(const struct attempt *a)
 {
-    return a->sm.rows != NULL && a->sm.state != ATTEMPT_CLOSED;
+    return a->link != NULL && a->sm.state != ATTEMPT_CLOSED;
 }
 
 bool attempt_has_token(const struct attempt *a)
@@ -43,14 +43,14 @@ bool attempt_has_token(const struct attempt *a)
 void attempt_move(struct attempt *a, enum attempt_state to)
 {
     if (to == ATTEMPT_CLOSED || a->sm.state < to)
-        sm_move(&a->sm, to, "relay", a->record->provider);
+        sm_move(&a->sm, rows, to, "relay", a->record->provider);
 }
 
 void attempt_replay(struct attempt *a)
 {
     if (a->sm.state != ATTEMPT_CONNECTED)
         return;
-    sm_move(&a->sm, ATTEMPT_STARTED, "relay", a->record->provider);
+    sm_move(&a->sm, rows, ATTEMPT_STARTED, "relay", a->record->provider);
     a->is_sent = false;
 }
 

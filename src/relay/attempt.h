@@ -18,11 +18,11 @@ enum attempt_state {
 };
 
 struct attempt {
-    struct sm sm;
     struct attempt_record *record; /* tokens: as reported so far; service: as the answer told, else as asked for */
     const struct link_conf *link;
     uint16_t n;
-    uint16_t place;             /* in the request's chain */
+    uint16_t place; /* in the request's chain */
+    struct sm sm;
     uint64_t start_us;          /* monotonic */
     uint64_t budget_us;         /* length that rules it: first token, or the whole answer */
     uint64_t own_budget_us;     /* the link's own, without a shorter one of the client */

@@ -63,14 +63,14 @@ struct relay {
     const struct link_conf *const *order; /* of the chain, by x-routing; NULL = as the route has it */
     const struct call *call;
     struct arena *arena;
-    uint64_t zero_us; /* the request's arrival */
-    struct sm sm;
+    uint64_t zero_us;          /* the request's arrival */
     uint64_t deadline_us;      /* until the commit */
     uint64_t quiet_us;         /* no clock is due before it but the own one of `now`, which moves with each event */
     uint64_t heartbeat_due_us; /* 0 = off */
     uint64_t hedge_due_us;     /* 0 = none is planned */
     uint16_t n_chain, next;    /* next: place to try next */
     uint16_t cap_attempts;
+    struct sm sm;
     bool is_later;      /* an earlier link failed for its own reasons */
     bool is_head_sent;  /* the client has seen a status */
     struct attempt now; /* the attempt that is out, or was last: what an event is about */

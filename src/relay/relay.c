@@ -42,7 +42,7 @@ struct relay_action *relay_act(struct relay *r, enum relay_action_kind kind)
 
 void relay_move(struct relay *r, enum request_state to)
 {
-    sm_move(&r->sm, to, "relay", r->route->model);
+    sm_move(&r->sm, rows, to, "relay", r->route->model);
 }
 
 static bool is_before_commit(const struct relay *r)
@@ -593,7 +593,7 @@ bool relay_flow(struct relay *r, uint16_t n, const struct event *e, uint64_t now
 void relay_event(struct relay *r, const struct relay_event *ev, struct relay_actions *out)
 {
     out->n = 0;
-    if (sm_is_final(&r->sm))
+    if (sm_is_final(&r->sm, rows))
         return;
     r->out = out;
     switch (ev->kind) {
@@ -664,7 +664,7 @@ struct relay *relay_new(struct arena *a, const struct relay_env *env, const stru
     r->zero_us = start->now_us;
     r->arena = a;
     r->n_chain = (uint16_t)n_chain;
-    sm_init(&r->sm, rows, REQUEST_NEW);
+    sm_init(&r->sm, REQUEST_NEW);
     trail_init(r, start);
     uint32_t ms = start->route->deadline_ms;
     if (d != NULL && d->deadline_ms != 0 && d->deadline_ms < ms)
@@ -687,7 +687,7 @@ uint64_t relay_wake_us(const struct relay *r)
 
 bool relay_is_over(const struct relay *r)
 {
-    return sm_is_final(&r->sm);
+    return sm_is_final(&r->sm, rows);
 }
 
 bool relay_is_committed(const struct relay *r)

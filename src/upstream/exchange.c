@@ -66,8 +66,8 @@ struct exchange {
     const struct dialect *target;
     struct opening *opening; /* NULL once its heads were dropped */
     struct pooled *conn;
-    struct sm sm;
     unsigned n_outputs; /* since the last turn that was given to the others */
+    struct sm sm;
     bool has_lent;   /* raws that lie in the read buffer were told, and the owner was not told to be done with them */
     bool is_flowing; /* the last thing told was an event known by its form, and nothing has happened since */
     bool has_answer;
@@ -78,9 +78,8 @@ struct exchange {
     uint16_t status;
     struct answer answer;
     struct timer timer; /* connecting: its limit; refused, answering: patience for the end */
-    struct timer next_turn;
     union {
-        struct task task; /* to say "ready" later in the turn */
+        struct task task; /* to say "ready" later in the turn, or in the next */
         struct reap reap; /* once it is closed */
     };
     struct arena arena;      /* of the failure, if there is one */
@@ -91,7 +90,7 @@ struct exchange {
 static void move(struct exchange *x, enum exchange_state to)
 {
     x->is_flowing = false;
-    sm_move(&x->sm, to, "upstream", "-");
+    sm_move(&x->sm, exchange_rows, to, "upstream", "-");
 }
 
 static bool is_in(const struct exchange *x, enum exchange_state s)
@@ -531,14 +530,8 @@ static bool step(struct exchange *x, struct exchange_event *ev)
 static void on_task(struct task *t)
 {
     struct exchange *x = RM_CONTAINER(t, struct exchange, task);
-    tell(x);
-}
-
-static void on_next_turn(struct timer *t)
-{
-    struct exchange *x = RM_CONTAINER(t, struct exchange, next_turn);
     x->n_outputs = 0;
-    loop_post(x->loop, &x->task);
+    tell(x);
 }
 
 /* A short request is written in one piece: the kernel takes longer to look at what a splice consists of than its copy
@@ -579,9 +572,8 @@ struct exchange *exchange_open(struct upstream *u, const struct exchange_spec *s
     x->opening = opening_new(spec, x->target);
     x->timer.fn = on_timer;
     x->task.fn = on_task;
-    x->next_turn.fn = on_next_turn;
     list_init(&x->task.node);
-    sm_init(&x->sm, exchange_rows, EXCHANGE_CONNECTING);
+    sm_init(&x->sm, EXCHANGE_CONNECTING);
     x->conn = spec->is_fresh ? NULL : pool_take(&u->pool, spec->provider);
     x->is_reused = x->conn != NULL;
     if (x->conn != NULL)
@@ -596,7 +588,7 @@ static __attribute__((noinline)) void next_any(struct exchange *x, struct exchan
     x->is_flowing = false;
     if (x->n_outputs >= OUTPUTS_PER_TURN) {
         if (!take_back(x, ev))
-            timer_arm(x->loop, &x->next_turn, loop_now_us(x->loop));
+            loop_defer(x->loop, &x->task);
         return;
     }
     while (step(x, ev))
@@ -682,7 +674,6 @@ void exchange_close(struct exchange *x)
     x->is_closed = true;
     task_cancel(&x->task);
     timer_cancel(x->loop, &x->timer);
-    timer_cancel(x->loop, &x->next_turn);
     if (x->opening != NULL)
         dial_cancel(x->opening->dial);
     close_conn(x);

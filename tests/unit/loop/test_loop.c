@@ -60,8 +60,8 @@ static void on_timer(struct timer *t)
 static void timers_fire_in_order(void **state)
 {
     uint64_t now = loop_now_us(l);
-    struct named_timer a = {{on_timer, 0, 0}, "a", NULL, false}, b = {{on_timer, 0, 0}, "b", NULL, false};
-    struct named_timer c = {{on_timer, 0, 0}, "c", NULL, false}, d = {{on_timer, 0, 0}, "d", NULL, false};
+    struct named_timer a = {{on_timer, 0, 0, 0}, "a", NULL, false}, b = {{on_timer, 0, 0, 0}, "b", NULL, false};
+    struct named_timer c = {{on_timer, 0, 0, 0}, "c", NULL, false}, d = {{on_timer, 0, 0, 0}, "d", NULL, false};
     timer_arm(l, &c.timer, now + 2000);
     timer_arm(l, &a.timer, now + 1000);
     timer_arm(l, &d.timer, now + 2000);
@@ -74,8 +74,8 @@ static void timers_fire_in_order(void **state)
 
 static void cancel_in_a_handler(void **state)
 {
-    struct named_timer b = {{on_timer, 0, 0}, "b", NULL, false};
-    struct named_timer a = {{on_timer, 0, 0}, "a", &b.timer, false};
+    struct named_timer b = {{on_timer, 0, 0, 0}, "b", NULL, false};
+    struct named_timer a = {{on_timer, 0, 0, 0}, "a", &b.timer, false};
     timer_arm(l, &a.timer, 1);
     timer_arm(l, &b.timer, 1);
     loop_turn(l, 0);
@@ -85,7 +85,7 @@ static void cancel_in_a_handler(void **state)
 
 static void past_time_fires_in_the_next_turn(void **state)
 {
-    struct named_timer a = {{on_timer, 0, 0}, "a", NULL, true};
+    struct named_timer a = {{on_timer, 0, 0, 0}, "a", NULL, true};
     timer_arm(l, &a.timer, 1);
     loop_turn(l, 0);
     assert_string_equal(story, "a armed");

@@ -95,6 +95,39 @@ static void tasks_and_mail_come_before_the_clock_moves(void **state)
     timer_cancel(l, &a);
 }
 
+static void on_deferring_task(struct task *t)
+{
+    if (++n_fired < 3)
+        loop_defer(l, t);
+}
+
+static void a_deferred_task_runs_once_a_turn_and_keeps_the_clock(void **state)
+{
+    struct task t = {.fn = on_deferring_task};
+    struct timer a = {.fn = on_timer};
+    list_init(&t.node);
+    timer_arm(l, &a, LOOP_SIM_START_US + 7);
+    loop_defer(l, &t);
+    loop_post(l, &t); /* stays where it is */
+    for (int i = 0; i <= 3; i++) { /* what is deferred outside a turn waits for one to end */
+        loop_turn(l, UINT64_MAX);
+        assert_int_equal(n_fired, i);
+        assert_int_equal(loop_now_us(l), LOOP_SIM_START_US);
+    }
+    timer_cancel(l, &a);
+}
+
+static void a_deferred_task_can_be_cancelled(void **state)
+{
+    struct task t = {.fn = on_task};
+    list_init(&t.node);
+    loop_defer(l, &t);
+    task_cancel(&t);
+    assert_true(loop_sim_is_idle(l));
+    loop_turn(l, 0);
+    assert_int_equal(n_fired, 0);
+}
+
 static void no_descriptors(void **state)
 {
     struct watch w = {.fd = 0};
@@ -116,6 +149,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_turn_does_not_go_past_its_bound, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(a_busy_loop_is_noticed, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(tasks_and_mail_come_before_the_clock_moves, open_loop, close_loop),
+        cmocka_unit_test_setup_teardown(a_deferred_task_runs_once_a_turn_and_keeps_the_clock, open_loop, close_loop),
+        cmocka_unit_test_setup_teardown(a_deferred_task_can_be_cancelled, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(no_descriptors, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(wall_clock_can_be_set, open_loop, close_loop),
     };
