@@ -11,6 +11,7 @@
 
 enum { STOP_WAIT_US = 5000000, JOIN_WAIT_MS = 6000, RETRY_MS_MIN = 10, RETRY_MS_MAX = 250, SAY_EVERY_US = 1000000 };
 enum { ROW_SCRATCH_BYTES = 8192 };
+enum { REST_MS = 1, BACKLOG_ROWS = 4096 /* as many more make a sip as long again */ };
 
 uint64_t drain_n_lost(const struct drain *d)
 {
@@ -52,6 +53,25 @@ static bool put_group(struct drain *d)
     return ok;
 }
 
+static bool is_pressed(const struct drain *d)
+{
+    for (unsigned i = 0; i < d->n_rings; i++)
+        if (ring_is_half_full(&d->rings[i]))
+            return true;
+    return atomic_load_explicit(&d->is_stopping, memory_order_relaxed);
+}
+
+/* After n more records. The more waits, the longer a sip, so that the thread keeps up with any flow. */
+static void rest(struct drain *d, uint64_t n)
+{
+    d->n_sipped += n;
+    if (d->n_sipped < d->sip)
+        return;
+    d->n_sipped = 0;
+    if (!is_pressed(d))
+        poll(NULL, 0, REST_MS);
+}
+
 /* Reads at most a batch into the sink. *n = records read. */
 static bool fill(struct drain *d, uint64_t *n)
 {
@@ -60,12 +80,16 @@ static bool fill(struct drain *d, uint64_t *n)
         d->n_read[i] = 0;
     }
     *n = 0;
+    d->sip = d->sink.sip + d->sink.sip * drain_n_waiting(d) / BACKLOG_ROWS;
     for (unsigned i = 0; i < d->n_rings; i++) {
         struct bytes record;
         while (*n < DRAIN_BATCH_ROWS && ring_read(&d->rings[i], &d->cursors[i], &d->scratch[d->n_group], &record)) {
             pack_read(record, &d->arena, &d->group[d->n_group++]);
-            if (d->n_group == DRAIN_GROUP && !put_group(d))
-                return false;
+            if (d->n_group == DRAIN_GROUP) {
+                if (!put_group(d))
+                    return false;
+                rest(d, DRAIN_GROUP);
+            }
             d->n_read[i]++;
             (*n)++;
         }
