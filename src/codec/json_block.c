@@ -32,6 +32,7 @@
 #include "codec/json_scan_impl.h"
 
 #define STEP static inline __attribute__((always_inline))
+#define UNLIKELY(x) __builtin_expect((x), 0)
 
 /* By value of a byte. */
 enum { IS_NUMBER = 1, IS_ESCAPE = 2 };
@@ -50,7 +51,7 @@ static const unsigned char kinds[256] = {
                      ['A' ... 'F'] = (rest), ['F' + 1 ... 'a' - 1] = NONE, ['a' ... 'f'] = (rest),            \
                      ['f' + 1 ... 255] = NONE                                                                 \
     }
-static const uint64_t saves_by_third[256] = BY_DIGIT(4, 3), saves_by_fourth[256] = BY_DIGIT(0, 0);
+static const uint64_t saves_by_digit[2][256] = {BY_DIGIT(4, 3), BY_DIGIT(0, 0)};
 
 /* So much of the end is copied. A look at a block reads up to BEFORE bytes before it and BEHIND after it. */
 enum { TAIL = 2 * JSON_BLOCK, BEFORE = 3, BEHIND = 4 };
@@ -71,7 +72,7 @@ struct text {
 /* What of a string reaches from a block into the next; and what is left to do of a block. */
 struct reach {
     uint64_t carry; /* 1: its first byte is escaped */
-    uint64_t over;  /* bytes of a character; wide: 1 = the block ended with one that was not ASCII */
+    uint64_t over;  /* bytes of a character; wide vectors look for themselves */
     uint64_t less;  /* by escapes so far: how much shorter is what the string stands for; NONE and more: one was none */
     uint64_t odd;   /* the second bytes of the block's other escapes */
     uint64_t ends;  /* the lowest: where the string does */
@@ -158,7 +159,7 @@ STEP bool has_others(const unsigned char *p, struct reach *r)
         const unsigned char *q = p + __builtin_ctzll(r->odd);
         if (memcmp(q, "u00", 3) != 0)
             return true;
-        r->less += saves_by_third[q[3]] + saves_by_fourth[q[4]];
+        r->less += saves_by_digit[0][q[3]] + saves_by_digit[1][q[4]];
     }
     return false;
 }
@@ -166,16 +167,22 @@ STEP bool has_others(const unsigned char *p, struct reach *r)
 /* ---- characters beyond ASCII ---- */
 
 #if defined(RM_BLOCK_WIDE)
+/* The block before ended with a byte that is not ASCII. */
+STEP bool reaches_over(const unsigned char *p, const struct reach *r)
+{
+    (void)r;
+    return p[-1] >= 0x80;
+}
+
 /* The bits are those of the block at p; false: some of what ends there is not UTF-8. From the first such byte on 32 are
  * judged at once, which is all there is of most blocks; what ends behind them, or may end too early there, lies in the
  * block's second half. */
 STEP bool judge_high(const struct text *t, const struct json_wide *wide, const unsigned char *p, uint64_t high,
                      struct reach *r)
 {
-    uint64_t there = high | r->over;
+    uint64_t there = high | reaches_over(p, r);
     if (there == 0)
         return true;
-    r->over = high >> 63;
     unsigned first = (unsigned)__builtin_ctzll(there);
     const unsigned char *from = p + (first < 32 ? first : 32);
     return json_is_utf8_wide(wide, from < t->inner ? t->inner : from) &&
@@ -209,6 +216,12 @@ static inline const unsigned char *characters(const unsigned char *q, const unsi
             return NULL;
     }
     return q;
+}
+
+STEP bool reaches_over(const unsigned char *p, const struct reach *r)
+{
+    (void)p;
+    return r->over != 0;
 }
 
 /* The characters whose bytes are where the bits are, from p on; the last one may reach over the block. */
@@ -253,18 +266,18 @@ STEP enum look look(const struct text *t, const struct json_wide *wide, const un
         escaped = json_escaped(bits.slashes, &r->carry);
         stops &= ~escaped;
     }
-    if ((stops | r->over) != 0) {
+    if (stops != 0 || reaches_over(p, r)) {
         uint64_t high = json_high_of(p);
         ends = stops & ~high;
         uint64_t inside = ends ^ (ends - 1);
         escaped &= inside;
         if (!judge_high(t, wide, p, high & inside, r))
             return BAD;
-    } else if (!has_slashes) {
+    } else if (UNLIKELY(!has_slashes)) {
         return PLAIN;
     }
     r->ends = ends;
-    if (has_slashes) {
+    if (escaped != 0) {
         r->less += (unsigned)__builtin_popcountll(escaped);
         r->odd = escaped & ~json_escapes_of(wide, p);
         if (has_others(p, r))
@@ -338,6 +351,7 @@ struct spot {
     unsigned char close; /* of the innermost level: its bracket */
     bool is_strict;
     struct levels *levels;
+    const struct json_form *forms, *forms_end;
 };
 
 struct levels {
@@ -362,19 +376,23 @@ static void take_no_notes(struct spot *s)
     s->noted = 0;
 }
 
+/* There is room for it. */
+STEP void put_note(struct spot *s, size_t from, size_t end, uint32_t less)
+{
+    struct json_note *n = s->note++;
+    n->at = (uint32_t)from;
+    n->end = (uint32_t)end;
+    n->next = ++s->n_notes;
+    n->less = less;
+}
+
 /* What stands before s->p, from that offset on. */
 STEP void note(struct spot *s, size_t from, uint32_t less)
 {
-    if (s->n_notes >= s->limit) {
-        if (s->limit != 0)
-            take_no_notes(s);
-        return;
-    }
-    struct json_note *n = s->note++;
-    n->at = (uint32_t)from;
-    n->end = (uint32_t)here(s);
-    n->next = ++s->n_notes;
-    n->less = less;
+    if (s->n_notes < s->limit)
+        put_note(s, from, here(s), less);
+    else if (s->limit != 0)
+        take_no_notes(s);
 }
 
 /* ---- grammar ---- */
@@ -567,12 +585,51 @@ STEP bool scalar(struct spot *s)
     return true;
 }
 
+/* At p stands that text of JSON_FORM_MIN bytes or more. */
+STEP bool stands(const unsigned char *p, const char *text, size_t n)
+{
+    return memcmp(p, text, JSON_FORM_MIN) == 0 &&
+           memcmp(p + n - JSON_FORM_MIN, text + n - JSON_FORM_MIN, JSON_FORM_MIN) == 0;
+}
+
+/* An object that begins as that form says: moves on to the value of its second member. A block and more can be read. */
+STEP bool is_formed(struct spot *s, const struct json_form *f)
+{
+    const unsigned char *value = s->p + f->n_first;
+    if (!stands(s->p, f->first, f->n_first) || *value != '"')
+        return false;
+    uint64_t odd = json_odd_of(s->text->wide, value + 1) | UINT64_C(1) << JSON_SHORT;
+    const unsigned char *end = value + 1 + __builtin_ctzll(odd);
+    if (*end++ != '"' || !stands(end, f->second, f->n_second))
+        return false;
+    size_t at = here(s), end_at = at + (size_t)(end - s->p);
+    s->levels->note[s->depth] = s->n_notes;
+    put_note(s, at, at + 1, 0);
+    put_note(s, at + f->first_at, at + f->first_end, 0);
+    put_note(s, at + f->n_first, end_at, 0);
+    put_note(s, end_at + f->second_at, end_at + f->second_end, 0);
+    s->close = s->levels->close[s->depth++] = '}';
+    s->p = end + f->n_second;
+    return true;
+}
+
+/* The same for any of the forms, where all that the object holds is noted. */
+STEP void step_into_form(struct spot *s)
+{
+    if (s->p > s->text->last || s->depth >= s->noted || s->depth >= s->max_depth || s->n_notes + 4 > s->limit)
+        return;
+    for (const struct json_form *f = s->forms; f != s->forms_end && !is_formed(s, f); f++)
+        ;
+}
+
 /* A whole value of the outermost object, however deep. */
 STEP bool value(struct spot *s)
 {
     for (bool is_named = false;; is_named = s->close == '}') {
         if (is_named && !name(s))
             return false;
+        if (is_next(s, '{'))
+            step_into_form(s);
         if (is_next(s, '"') || (*s->p != '{' && *s->p != '[')) {
             if (!scalar(s))
                 return false;
@@ -700,6 +757,8 @@ static inline struct spot begin(struct text *text, size_t size, struct levels *l
     s.max_notes = index->max;
     s.noted = index->levels < JSON_LEVELS_MAX ? index->levels : JSON_LEVELS_MAX;
     s.limit = s.noted > 0 ? s.max_notes : 0;
+    s.forms = index->forms;
+    s.forms_end = index->forms + index->n_forms;
     return s;
 }
 

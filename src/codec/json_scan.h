@@ -46,11 +46,26 @@ struct json_note {
                          is in it was not noted, it is too deep */
 };
 
+/* How objects begin of which a text has many, so that the scan need not find out each time: with a member that is a
+ * short string, and the name of the next one.
+ *
+ *     {"role":"user","content":        first  {"role":        second  ,"content":
+ *
+ * Each has JSON_FORM_MIN to JSON_FORM_MAX bytes; names are plain. What is noted is the same as without. */
+enum { JSON_FORM_MIN = 8, JSON_FORM_MAX = 16 };
+struct json_form {
+    const char *first, *second;
+    unsigned char n_first, first_at, first_end;    /* bytes; where in it the name is, with its quotes */
+    unsigned char n_second, second_at, second_end; /* the same */
+};
+
 struct json_index {
     struct json_note *v; /* in: the caller's, room for max */
     uint32_t max;
     const uint32_t *wanted; /* in: the members by the length of their names up to JSON_NAME_MAX, a bit each for the
                                first 32; NULL = all are compared */
+    const struct json_form *forms; /* in: how many objects begin; NULL = nobody knows */
+    size_t n_forms;
     uint32_t levels; /* in: so many levels of objects and arrays within the outer object are noted, up to the maximum */
     uint32_t n;      /* out; 0 = nothing is noted: there was no room for all, or nobody looked */
     const char *text; /* out: where the text begins that the notes count from */

@@ -433,6 +433,8 @@ static enum err scan_body(struct reading *r)
     struct call_members *kept = ARENA_NEW(r->arena, struct call_members);
     size_t notes = r->body.n / BYTES_A_NOTE;
     r->index.levels = LEVELS;
+    r->index.forms = message_forms;
+    r->index.n_forms = MESSAGE_FORMS;
     r->index.max = (uint32_t)(notes < FEW_NOTES ? FEW_NOTES : notes < NOTES_MAX ? notes : NOTES_MAX);
     r->index.v = notes < FEW_NOTES ? r->few : mem_alloc(r->index.max * sizeof *r->index.v);
     enum err e = json_scan_indexed(r->body, r->max_depth, r->members, r->n, &kept->scan, &r->index);

@@ -51,4 +51,10 @@ const struct json_member chat_members[CHAT_MEMBERS] = {BOTH(MEMBER, ) CHAT(MEMBE
 const struct json_member messages_members[MESSAGES_MEMBERS] = {BOTH(MEMBER, ) MESSAGES(MEMBER, )};
 const uint32_t chat_lengths[JSON_NAME_MAX + 1] = {EACH_LENGTH(CHAT_OF)};
 const uint32_t messages_lengths[JSON_NAME_MAX + 1] = {EACH_LENGTH(MESSAGES_OF)};
+
+/* As programs write it without blanks, and with those that Python puts there. */
+#define FORM(first, second, blanks) \
+    {(first), (second), sizeof(first) - 1, 1, sizeof(first) - 2 - (blanks), sizeof(second) - 1, 1 + (blanks), sizeof(second) - 2 - (blanks)}
+const struct json_form message_forms[MESSAGE_FORMS] = {FORM("{\"role\":", ",\"content\":", 0),
+                                                       FORM("{\"role\": ", ", \"content\": ", 1)};
 /* clang-format on */

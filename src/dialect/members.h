@@ -49,4 +49,8 @@ enum body_member {
 extern const struct json_member chat_members[CHAT_MEMBERS], messages_members[MESSAGES_MEMBERS];
 extern const uint32_t chat_lengths[JSON_NAME_MAX + 1], messages_lengths[JSON_NAME_MAX + 1];
 
+/* How most messages begin. */
+enum { MESSAGE_FORMS = 2 };
+extern const struct json_form message_forms[MESSAGE_FORMS];
+
 #endif

@@ -1,8 +1,8 @@
 /* The scan in blocks against a full parser and against the scan byte by byte, at every alignment: blanks before the
  * text move it through the 64 places of a block, and the buffer ends with the text. An object that yyjson takes is
  * taken, with ranges that hold the same values, or handed over where the scan has its reasons (a name that stands twice
- * or has escapes, nested too deep); what is taken at one place is taken at all, in the same places; what is taken at
- * all, the scan byte by byte takes, in the same places. */
+ * or has escapes, nested too deep); what is taken at one place is taken at all, in the same places, whether or not
+ * forms of objects are known; what is taken at all, the scan byte by byte takes, in the same places. */
 #include "fuzz.h"
 
 #include "codec/json_scan_impl.h"
@@ -12,6 +12,9 @@
 
 enum { N_WANTED = 3, DEPTH_MAX = 12, NOTES = 512, LEVELS = 6, CHECKED = 64, ALIGNMENTS = 64 };
 static const char *const wanted[N_WANTED] = {"model", "m", "messages"};
+
+static const struct json_form forms[] = {{"{\"role\":", ",\"content\":", 8, 1, 7, 11, 1, 10},
+                                         {"{\"role\": ", ", \"content\": ", 9, 1, 7, 13, 2, 11}};
 
 struct outcome {
     bool is_taken;
@@ -36,6 +39,10 @@ static void scan_at(struct bytes text, size_t blanks, struct outcome *o)
     memset(copy, ' ', blanks + 1);
     memcpy(copy + 1 + blanks, text.p, text.n);
     prepare(o);
+    if (blanks > 0) { /* nobody sees that forms are known */
+        o->index.forms = forms;
+        o->index.n_forms = RM_COUNTOF(forms);
+    }
     o->is_taken =
         json_scan_block(bytes_from(copy + 1, blanks + text.n), DEPTH_MAX, o->m, N_WANTED, &o->scan, &o->index);
     free(copy);

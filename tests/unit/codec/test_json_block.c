@@ -240,6 +240,33 @@ static void expect_index(struct bytes text, const struct json_index *index)
     arena_fini(&a);
 }
 
+static const struct json_form forms[] = {{"{\"role\":", ",\"content\":", 8, 1, 7, 11, 1, 10},
+                                         {"{\"role\": ", ", \"content\": ", 9, 1, 7, 13, 2, 11}};
+
+/* Who knows how objects begin is told the same as who does not. */
+static void expect_same_notes(struct bytes text, unsigned depth, uint32_t levels, uint32_t max)
+{
+    struct json_note *notes[2];
+    struct json_index index[2];
+    struct json_scan scan;
+    bool is_taken[2];
+    for (int i = 0; i < 2; i++) {
+        notes[i] = malloc((max + 1) * sizeof *notes[i]);
+        index[i] = (struct json_index){.v = notes[i], .max = max, .levels = levels};
+        index[i].forms = i == 0 ? NULL : forms;
+        index[i].n_forms = i == 0 ? 0 : RM_COUNTOF(forms);
+        is_taken[i] = json_scan_block(text, depth, NULL, 0, &scan, &index[i]);
+    }
+    assert_int_equal(is_taken[0], is_taken[1]);
+    if (is_taken[0]) {
+        assert_int_equal(index[0].n, index[1].n);
+        assert_int_equal(index[0].is_strict, index[1].is_strict);
+        assert_memory_equal(notes[0], notes[1], index[0].n * sizeof *notes[0]);
+    }
+    free(notes[0]);
+    free(notes[1]);
+}
+
 /* The text in a buffer of its own, `shift` bytes behind its start and exactly as long, so that a look beyond the end is
  * seen. True: the scan in blocks took it. */
 static bool hold(struct bytes text, unsigned depth, size_t shift)
@@ -265,6 +292,7 @@ static bool hold(struct bytes text, unsigned depth, size_t shift)
     }
     assert_int_equal(json_scan(in, depth, both.m, N_WANTED, &both.scan), e);
     expect_equal(&scalar, &both);
+    expect_same_notes(in, depth, LEVELS, NOTES);
     free(copy);
     return is_taken;
 }
@@ -486,6 +514,52 @@ static void index_is_bounded(void **state)
     }
 }
 
+/* Objects that begin so, or nearly so: near the end of the text and far from it, with room for their notes and without,
+ * at levels that are noted and not, nested as deep as may be and deeper. */
+static void objects_of_a_form(void **state)
+{
+    (void)state;
+    static const char role[] = "{\"role\":\"user\",\"content\":", spaced[] = "{\"role\": \"user\", \"content\": ";
+    static const char *const rows[] = {
+        "@\"x\"}",
+        "@\"x\",\"name\":[1]}",
+        "@ {\"a\":@null}}",
+        "@[@{}},@\"\\n\"}]}",
+        "@}",
+        "@",
+        "@@1}}",
+        "{\"role\":\"us\\u0065r\",\"content\":1}",
+        "{\"role\":\"\xc3\xa9\",\"content\":1}",
+        "{\"role\":\"\",\"content\":1}",
+        "{\"role\":\"0123456789012345678901234567890\",\"content\":1}",
+        "{\"role\":\"01234567890123456789012345678901\",\"content\":1}",
+        "{\"role\":\"012345678901234567890123456789012\",\"content\":1}",
+        "{\"role\":1,\"content\":1}",
+        "{\"role\":\"user\" ,\"content\":1}",
+        "{\"role\":\"user\",\"contenT\":1}",
+        "{\"role\":\"user\"}",
+        "{\"role\":user\",\"content\":1}",
+    };
+    for (size_t i = 0; i < 2 * RM_COUNTOF(rows); i++) {
+        struct buf row = {0}, text = {0};
+        for (const char *p = rows[i / 2]; *p != '\0'; p++)
+            if (*p == '@')
+                buf_puts(&row, i % 2 == 0 ? role : spaced);
+            else
+                buf_putc(&row, *p);
+        for (unsigned pad = 0; pad < 140; pad++) {
+            buf_clear(&text);
+            buf_printf(&text, "{\"messages\":[%.*s,{}],\"m\":\"%*s\"}", (int)buf_bytes(&row).n, buf_bytes(&row).p,
+                       (int)pad, "");
+            hold(buf_bytes(&text), DEPTH, 0);
+        }
+        for (unsigned k = 0; k < 24 * 8 * 6; k++)
+            expect_same_notes(buf_bytes(&text), 1 + k % 6, k / 6 % 8, k / 48);
+        buf_fini(&row);
+        buf_fini(&text);
+    }
+}
+
 /* What the scan lets through and the tree does not is not strict, and names with escapes are not. */
 static void strict_or_not(void **state)
 {
@@ -647,6 +721,7 @@ int main(void)
         cmocka_unit_test(handed_over),
         cmocka_unit_test(deep),
         cmocka_unit_test(index_is_bounded),
+        cmocka_unit_test(objects_of_a_form),
         cmocka_unit_test(strict_or_not),
         cmocka_unit_test(by_chance),
     };
