@@ -1,6 +1,6 @@
 /* The real loop: epoll, edge-triggered, one registration per descriptor for its whole life.
  *
- * epoll hands out up to EVENTS_MAX events at a time; they are called one after another, and a watch that is deleted
+ * epoll hands out up to EVENTS_MAX events a turn; they are called one after another, and a watch that is deleted
  * meanwhile is struck from the rest of the batch. Other threads wake the loop through an eventfd, which is a watch like
  * any other. A wait is exact to a microsecond where the kernel has epoll_pwait2 (Linux 5.11), else rounded up to a
  * whole millisecond: a timer is never early. */
@@ -16,7 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { EVENTS_MAX = 256 };
+/* Of a turn: their handlers run, then what they left for the turn's end, while what they have in hand is still in the
+ * processor's cache. */
+enum { EVENTS_MAX = 64 };
 #define WAIT_MAX_US (UINT64_C(3600) * 1000000)
 /* A timer that is further away is waited for by the turn's own clock, half of this short and in whole milliseconds;
  * then the clock is read. */
