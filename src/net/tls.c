@@ -309,10 +309,16 @@ static struct bytes next_record(struct cursor c, char scratch[TLS13_PLAIN_MAX])
     return bytes_from(scratch, n);
 }
 
+/* With a part of a ticket, or of any message behind the handshake, OpenSSL is in a handshake again: it reads on before
+ * it writes. */
 static enum io write_shake(struct tls *t, struct bytes b, size_t *n)
 {
+    char room[TLS13_WIRE_MAX];
     ERR_clear_error();
-    if (SSL_write_ex(t->shake->ssl, b.p, b.n, n) == 1)
+    tls_wire_lend(&t->wire, room);
+    int r = SSL_write_ex(t->shake->ssl, b.p, b.n, n);
+    tls_wire_settle(&t->wire);
+    if (r == 1)
         return IO_OK;
     int e = SSL_get_error(t->shake->ssl, 0);
     if (e == SSL_ERROR_WANT_READ || e == SSL_ERROR_WANT_WRITE) {
@@ -353,13 +359,16 @@ static enum io tls_write(struct stream *s, const struct iovec *v, int n_v, size_
 /* close_notify, if it can be sent at once. */
 static void say_goodbye(struct tls *t)
 {
+    char room[TLS13_WIRE_MAX];
     if (!t->is_open || t->is_broken)
         return;
     ERR_clear_error();
+    tls_wire_lend(&t->wire, room);
     if (t->records != NULL)
         tls_records_goodbye(t->records, &t->wire);
     else if ((SSL_get_shutdown(t->shake->ssl) & SSL_SENT_SHUTDOWN) == 0)
         SSL_shutdown(t->shake->ssl);
+    tls_wire_settle(&t->wire);
     ERR_clear_error();
 }
 
