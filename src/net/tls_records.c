@@ -19,6 +19,7 @@ enum alert {
     BAD_RECORD_MAC = 20,
     RECORD_OVERFLOW = 22,
     ILLEGAL_PARAMETER = 47,
+    DECODE_ERROR = 50,
     INTERNAL_ERROR = 80,
     USER_CANCELED = 90
 };
@@ -181,12 +182,14 @@ static enum io fail(struct tls_records *r, struct tls_wire *w, enum alert what, 
     return IO_ERROR;
 }
 
-/* `b`: what stands behind the message's head, which is the rest of its record (§5.1: a key's last message ends its
- * record). */
+/* `b`: the message's body, one byte, and what stands behind it in its record, which must be nothing: what comes under
+ * the next key begins with a record (§5.1). */
 static enum io update_key(struct tls_records *r, struct tls_wire *w, struct bytes b)
 {
-    if (r->message_left != 1 || b.n != 1 || (b.p[0] != 0 && b.p[0] != 1))
-        return fail(r, w, ILLEGAL_PARAMETER, "TLS: a malformed KeyUpdate");
+    if (b.p[0] != 0 && b.p[0] != 1)
+        return fail(r, w, ILLEGAL_PARAMETER, "TLS: a KeyUpdate of no known kind");
+    if (b.n > 1)
+        return fail(r, w, UNEXPECTED_MESSAGE, "TLS: a KeyUpdate that does not end its record");
     drop_tickets(r); /* OpenSSL's key would be the old one */
     r->n_message_head = 0;
     r->owes_update |= b.p[0] == 1;
@@ -205,6 +208,15 @@ static bool take_head(struct tls_records *r, struct bytes *b)
     return r->n_message_head == MESSAGE_HEAD_BYTES;
 }
 
+static enum io check_head(struct tls_records *r, struct tls_wire *w)
+{
+    if (r->message_head[0] == NEW_SESSION_TICKET)
+        return IO_OK;
+    if (r->message_head[0] != KEY_UPDATE)
+        return fail(r, w, UNEXPECTED_MESSAGE, "TLS: an unexpected handshake message");
+    return r->message_left == 1 ? IO_OK : fail(r, w, DECODE_ERROR, "TLS: a KeyUpdate of wrong length");
+}
+
 /* Handshake messages, or a piece of one. What a ticket says is between OpenSSL and the server. */
 static enum io take_messages(struct tls_records *r, struct tls_wire *w, struct bytes b)
 {
@@ -214,11 +226,11 @@ static enum io take_messages(struct tls_records *r, struct tls_wire *w, struct b
         if (r->n_message_head < MESSAGE_HEAD_BYTES) {
             if (!take_head(r, &b))
                 break;
-            if (r->message_head[0] == KEY_UPDATE)
-                return update_key(r, w, b);
-            if (r->message_head[0] != NEW_SESSION_TICKET)
-                return fail(r, w, UNEXPECTED_MESSAGE, "TLS: an unexpected handshake message");
+            if (check_head(r, w) != IO_OK)
+                return IO_ERROR;
         }
+        if (r->message_head[0] == KEY_UPDATE && b.n > 0)
+            return update_key(r, w, b);
         size_t n = b.n < r->message_left ? b.n : r->message_left;
         r->message_left -= (uint32_t)n;
         b = bytes_slice(b, n, b.n);

@@ -351,9 +351,9 @@ static void odd_records(void **state)
         {TLS13_HANDSHAKE, {"", 0}, 10, "empty handshake"},
         {TLS13_HANDSHAKE, {"\x0d\0\0\1x", 5}, 10, "unexpected handshake"}, /* CertificateRequest: never offered */
         {TLS13_HANDSHAKE, {"\x18\0\0\1\2", 5}, 47, "KeyUpdate"},
-        {TLS13_HANDSHAKE, {"\x18\0\0\2\0\0", 6}, 47, "KeyUpdate"},
-        {TLS13_HANDSHAKE, {"\x18\0\0\1\0\4\0\0\0", 9}, 47, "KeyUpdate"}, /* not its record's end */
-        {TLS13_HANDSHAKE, {"\x18\0\0\1", 4}, 47, "KeyUpdate"},
+        {TLS13_HANDSHAKE, {"\x18\0\0\2\0\0", 6}, 50, "KeyUpdate"},
+        {TLS13_HANDSHAKE, {"\x18\0\0\0", 4}, 50, "KeyUpdate"},
+        {TLS13_HANDSHAKE, {"\x18\0\0\1\0\4\0\0\0", 9}, 10, "KeyUpdate"}, /* not its record's end */
         {TLS13_ALERT, {"\2", 1}, 47, "malformed alert"},
         {TLS13_ALERT, {"\2\x50", 2}, -1, "internal error"}, /* the peer's: not answered */
         {TLS13_CHANGE_CIPHER, {"\1", 1}, 10, "no known type"},
@@ -390,6 +390,26 @@ static void a_record_twice(void **state)
     assert_int_equal(w->client.in.n, 5);
     send_raw(w, wire, sizeof wire);
     expect_end(w, 20, "not sealed");
+}
+
+/* A message may be cut anywhere (§5.1): here a KeyUpdate, and a ticket before it. */
+static void a_key_update_in_pieces(void **state)
+{
+    static const char text[] = "\4\0\0\2ab\x18\0\0\1\1";
+    for (size_t cut = 1; cut < sizeof text - 1; cut++) {
+        struct world *w = open_world((struct terms){.n_tickets = 0});
+        send_sealed(w, TLS13_HANDSHAKE, bytes_from(text, cut));
+        send_sealed(w, TLS13_HANDSHAKE, bytes_from(text + cut, sizeof text - 1 - cut));
+        assert_true(tls13_key_next(&w->out));
+        send_sealed(w, TLS13_DATA, BYTES("under the next"));
+        loop_turn(l, 0);
+        assert_int_equal(w->client.in.n, 14);
+        close_world(w);
+    }
+    struct world *w = open_world((struct terms){.n_tickets = 0});
+    send_sealed(w, TLS13_HANDSHAKE, bytes_from(text + 6, 4));
+    send_sealed(w, TLS13_HANDSHAKE, bytes_from("\1\4", 2)); /* its end, and a ticket's beginning */
+    expect_end(w, 10, "does not end its record");
 }
 
 static void a_message_broken_off(void **state)
@@ -486,6 +506,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(odd_records, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(records_that_are_not_sealed, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(a_record_twice, open_loop, close_loop),
+        cmocka_unit_test_setup_teardown(a_key_update_in_pieces, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(a_message_broken_off, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(only_records_without_data, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(a_cancelled_user_is_no_end, open_loop, close_loop),
