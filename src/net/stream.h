@@ -26,7 +26,9 @@ void stream_on_ready(struct stream *s, stream_ready_fn *fn, void *arg);
 
 /* Reads at most cap bytes; *n is set on IO_OK (> 0). A short read (n < cap) need not be followed by another try. */
 enum io stream_read(struct stream *s, void *buf, size_t cap, size_t *n);
-/* Writes from the vectors; *n bytes were taken on IO_OK, maybe fewer than all. */
+/* Writes from the vectors; *n bytes were taken on IO_OK, maybe fewer than all. The next write begins with what was not
+ * taken, and brings no fewer bytes than that, for a TLS record may hold them sealed already; one with fewer may
+ * fail. */
 enum io stream_write(struct stream *s, const struct iovec *v, int n_v, size_t *n);
 /* Closes at once, in two steps: nothing is dispatched afterwards, memory goes at the end of the turn. With `reset` the
  * peer sees a RST (used to cancel: unread data must not linger), else FIN. */

@@ -29,6 +29,7 @@ struct tls {
     struct tls_context *context;
     struct tls_shake *shake;     /* NULL once `records` has it, or where there is no name to verify */
     struct tls_records *records; /* TLS 1.3, from the handshake's end on */
+    uint64_t session;            /* 0, or the one to forget if the connection fails */
     tls_done_fn *done;           /* NULL once called */
     void *arg;
     char *text;     /* NULL, or what stream.error points to */
@@ -105,7 +106,7 @@ BIO_METHOD *tls_bio_new(void)
 static bool set_up(struct tls *t, const char *name)
 {
     BIO *b;
-    t->shake = tls_shake_new(t->context, name, &b);
+    t->shake = tls_shake_new(t->context, name, &t->session, &b);
     if (t->shake == NULL)
         return false;
     BIO_set_data(b, t);
@@ -125,6 +126,12 @@ static RM_PRINTF(2, 3) void say(struct tls *t, const char *fmt, ...)
     t->stream.error = t->text;
 }
 
+/* Of an alert (RFC 8446 §6) that the peer has sent, not we. */
+static void say_alert(struct tls *t, const char *name)
+{
+    say(t, "TLS alert from the peer: %s", name);
+}
+
 /* After a fatal error of OpenSSL's: says in stream.error what it was. */
 static void explain_shake(struct tls *t)
 {
@@ -135,20 +142,26 @@ static void explain_shake(struct tls *t)
         say(t, "%s", t->is_open ? "TLS truncated" : "closed in the TLS handshake");
     else if (!t->is_open && verdict != X509_V_OK)
         say(t, "certificate verify failed: %s", X509_verify_cert_error_string(verdict));
+    else if (ERR_GET_LIB(code) == ERR_LIB_SSL && ERR_GET_REASON(code) >= SSL_AD_REASON_OFFSET)
+        say_alert(t, SSL_alert_desc_string_long(ERR_GET_REASON(code) - SSL_AD_REASON_OFFSET));
     else
         say(t, "TLS: %s", reason ? reason : "broken");
 }
 
-/* After a fatal error: says in stream.error what it was. */
+/* After a fatal error: says in stream.error what it was. What a record was comes first: that its alert could not be
+ * sent is no cause. */
 static void explain(struct tls *t)
 {
+    const char *error = t->records != NULL ? tls_records_error(t->records) : NULL;
     t->is_broken = true;
-    if (t->wire.is_broken)
+    if (error != NULL && tls_records_is_peers_alert(t->records))
+        say_alert(t, error);
+    else if (error != NULL)
+        t->stream.error = error;
+    else if (t->wire.is_broken)
         say(t, "%s%s", stream_error(t->wire.plain), t->is_open ? "" : " in the TLS handshake");
-    else if (t->records == NULL)
+    else if (t->shake != NULL)
         explain_shake(t);
-    else
-        t->stream.error = tls_records_error(t->records) ? tls_records_error(t->records) : "TLS: broken";
 }
 
 /* Whether something can be read without another edge of the plain stream's. */
@@ -173,9 +186,11 @@ static void open_up(struct tls *t)
 {
     const struct tls13_suite *suite = tls_shake_suite(t->shake, t->context);
     t->is_open = true;
-    t->records = suite != NULL ? tls_records_new(suite, t->shake) : NULL;
-    if (t->records != NULL)
-        t->shake = NULL;
+    t->records = suite != NULL ? tls_records_new(suite, t->shake->client, t->shake->server) : NULL;
+    if (t->records == NULL)
+        return;
+    tls_records_take_tickets(t->records, t->shake);
+    t->shake = NULL;
 }
 
 static int do_handshake(struct tls *t)
@@ -386,7 +401,9 @@ static void tls_close(struct stream *s, bool reset)
     if (!reset)
         say_goodbye(t);
     tls_records_free(t->records);
-    tls_shake_free(t->shake, t->is_open && !t->is_broken);
+    tls_shake_free(t->shake);
+    if (t->is_broken)
+        tls_context_forget(t->context, t->session);
     stream_close(t->wire.plain, reset);
     tls_wire_fini(&t->wire);
     tls_context_unref(t->context);

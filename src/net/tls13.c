@@ -10,11 +10,16 @@
 #include <openssl/crypto.h>
 #include <openssl/hmac.h>
 
+enum { RECORDS_MAX = 1 << 24 }; /* what AES-GCM can bear; ChaCha20-Poly1305 could bear more */
+
 void tls13_suites_init(struct tls13_suite suites[TLS13_SUITES])
 {
-    suites[0] = (struct tls13_suite){0x1301, 32, EVP_CIPHER_fetch(NULL, "AES-128-GCM", NULL), EVP_sha256()};
-    suites[1] = (struct tls13_suite){0x1302, 48, EVP_CIPHER_fetch(NULL, "AES-256-GCM", NULL), EVP_sha384()};
-    suites[2] = (struct tls13_suite){0x1303, 32, EVP_CIPHER_fetch(NULL, "ChaCha20-Poly1305", NULL), EVP_sha256()};
+    EVP_CIPHER *aes_128 = EVP_CIPHER_fetch(NULL, "AES-128-GCM", NULL);
+    EVP_CIPHER *aes_256 = EVP_CIPHER_fetch(NULL, "AES-256-GCM", NULL);
+    EVP_CIPHER *chacha = EVP_CIPHER_fetch(NULL, "ChaCha20-Poly1305", NULL);
+    suites[0] = (struct tls13_suite){0x1301, 32, RECORDS_MAX, aes_128, EVP_sha256()};
+    suites[1] = (struct tls13_suite){0x1302, 48, RECORDS_MAX, aes_256, EVP_sha384()};
+    suites[2] = (struct tls13_suite){0x1303, 32, RECORDS_MAX, chacha, EVP_sha256()};
 }
 
 void tls13_suites_fini(struct tls13_suite suites[TLS13_SUITES])
@@ -124,11 +129,13 @@ bool tls13_open(struct tls13_key *k, const char *wire, size_t n_body, char *plai
     memcpy(tag, body + n_inner, sizeof tag);
     if (!begin_record(k, wire) || EVP_CipherUpdate(k->ctx, (uint8_t *)plain, &n_some, body, (int)n_inner) != 1 ||
         EVP_CIPHER_CTX_ctrl(k->ctx, EVP_CTRL_AEAD_SET_TAG, TLS13_TAG_BYTES, tag) != 1 ||
-        EVP_CipherFinal_ex(k->ctx, (uint8_t *)plain + n_some, &n_last) != 1)
+        EVP_CipherFinal_ex(k->ctx, (uint8_t *)plain + n_some, &n_last) != 1) {
+        OPENSSL_cleanse(plain, n_inner);
         return false;
+    }
     while (n_inner > 0 && plain[n_inner - 1] == 0)
         n_inner--;
     *type = n_inner > 0 ? (uint8_t)plain[n_inner - 1] : 0;
     *n = n_inner > 0 ? n_inner - 1 : 0;
-    return *n <= TLS13_PLAIN_MAX;
+    return true;
 }

@@ -11,8 +11,10 @@
 enum {
     TLS13_HEAD_BYTES = 5,
     TLS13_TAG_BYTES = 16,
-    TLS13_PLAIN_MAX = 16384,                /* content of one record */
-    TLS13_BODY_MAX = TLS13_PLAIN_MAX + 256, /* what may follow a head */
+    TLS13_PLAIN_MAX = 16384, /* content of one record */
+    /* What may follow a head: content, type and zeros, no more of all three than that (§5.4), and the tag. The 239
+     * bytes over it that §5.2 allows are for ciphers that add more than these do. */
+    TLS13_BODY_MAX = TLS13_PLAIN_MAX + 1 + TLS13_TAG_BYTES,
     TLS13_WIRE_MAX = TLS13_HEAD_BYTES + TLS13_BODY_MAX,
     TLS13_ADDED_BYTES = TLS13_HEAD_BYTES + 1 + TLS13_TAG_BYTES, /* a record of ours over its content */
     TLS13_SECRET_MAX = 48,
@@ -24,6 +26,7 @@ enum tls13_type { TLS13_CHANGE_CIPHER = 20, TLS13_ALERT = 21, TLS13_HANDSHAKE = 
 struct tls13_suite {
     uint16_t id;
     uint8_t secret_bytes; /* the length of its hash */
+    uint32_t records_max; /* that we seal under one key (RFC 8446 §5.5) */
     EVP_CIPHER *cipher;   /* NULL where OpenSSL does not offer it */
     const EVP_MD *hash;
 };
@@ -52,7 +55,7 @@ bool tls13_key_next(struct tls13_key *k);
 bool tls13_seal(struct tls13_key *k, enum tls13_type type, struct bytes plain, char *wire);
 /* Opens the record at wire: a head, and a body of n_body bytes, at most TLS13_BODY_MAX. plain has room for
  * n_body - TLS13_TAG_BYTES and may be the body itself; *n is the content's length, *type its type, 0 where it has none.
- * False where it is not a record that the peer sealed as this one. */
+ * False where it is not a record that the peer sealed as this one: plain holds nothing of it then. */
 bool tls13_open(struct tls13_key *k, const char *wire, size_t n_body, char *plain, size_t *n, uint8_t *type);
 
 #endif

@@ -17,6 +17,7 @@ enum { SESSIONS_MAX = 64 };
 
 struct kept_session {
     char name[TLS_NAME_BYTES];
+    uint64_t number;      /* which of all that were ever kept */
     SSL_SESSION *session; /* NULL = free place */
 };
 
@@ -28,6 +29,7 @@ struct tls_context {
     struct tls13_suite suites[TLS13_SUITES];
     pthread_mutex_t lock;
     unsigned next_place; /* whose turn it is when the table is full */
+    uint64_t n_sessions; /* ever kept */
     struct kept_session sessions[SESSIONS_MAX];
 };
 
@@ -55,6 +57,7 @@ static int on_new_session(SSL *ssl, SSL_SESSION *session)
     struct kept_session *k = place_for(c, s->name);
     SSL_SESSION *old = k->session;
     k->session = session;
+    *s->session = k->number = ++c->n_sessions;
     snprintf(k->name, sizeof k->name, "%s", s->name);
     pthread_mutex_unlock(&c->lock);
     SSL_SESSION_free(old);
@@ -83,13 +86,27 @@ static void on_secret(const SSL *ssl, const char *line)
         s->n_server = from_hex(secret + 1, s->server);
 }
 
-static void resume(struct tls_context *c, SSL *ssl, const char *name)
+static void resume(struct tls_context *c, struct tls_shake *s)
 {
     pthread_mutex_lock(&c->lock);
-    struct kept_session *k = place_for(c, name);
-    if (k->session != NULL && strcmp(k->name, name) == 0 && SSL_SESSION_is_resumable(k->session))
-        SSL_set_session(ssl, k->session); /* takes its own reference */
+    struct kept_session *k = place_for(c, s->name);
+    if (k->session != NULL && strcmp(k->name, s->name) == 0 && SSL_SESSION_is_resumable(k->session) &&
+        SSL_set_session(s->ssl, k->session) == 1) /* takes its own reference */
+        *s->session = k->number;
     pthread_mutex_unlock(&c->lock);
+}
+
+void tls_context_forget(struct tls_context *c, uint64_t session)
+{
+    SSL_SESSION *old = NULL;
+    pthread_mutex_lock(&c->lock);
+    for (struct kept_session *k = c->sessions; k < c->sessions + SESSIONS_MAX; k++)
+        if (k->session != NULL && k->number == session) {
+            old = k->session;
+            k->session = NULL;
+        }
+    pthread_mutex_unlock(&c->lock);
+    SSL_SESSION_free(old);
 }
 
 static bool set_name(SSL *ssl, const char *name)
@@ -102,33 +119,34 @@ static bool set_name(SSL *ssl, const char *name)
     return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
 }
 
-struct tls_shake *tls_shake_new(struct tls_context *c, const char *name, BIO **bio)
+struct tls_shake *tls_shake_new(struct tls_context *c, const char *name, uint64_t *session, BIO **bio)
 {
     size_t n_name = strlen(name) + 1;
     struct tls_shake *s = mem_zalloc(sizeof *s + n_name);
     memcpy(s->name, name, n_name);
+    s->session = session;
     s->frees_buffers = c->frees_buffers;
     s->ssl = SSL_new(c->ctx);
     *bio = BIO_new(c->bio);
     if (n_name > TLS_NAME_BYTES || s->ssl == NULL || *bio == NULL || !set_name(s->ssl, name)) {
         BIO_free(*bio);
-        tls_shake_free(s, false);
+        tls_shake_free(s);
         return NULL;
     }
     SSL_set_bio(s->ssl, *bio, *bio);
     SSL_set_app_data(s->ssl, s);
     SSL_set_connect_state(s->ssl);
-    resume(c, s->ssl, name);
+    resume(c, s);
     return s;
 }
 
-void tls_shake_free(struct tls_shake *s, bool is_good)
+void tls_shake_free(struct tls_shake *s)
 {
     if (s == NULL)
         return;
     /* A connection that was not shut down in both directions makes its session unusable, but a cancelled exchange says
-     * nothing against it. */
-    if (is_good)
+     * nothing against it. Of one that has failed tls_context_forget is told. */
+    if (s->ssl != NULL)
         SSL_set_shutdown(s->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
     SSL_free(s->ssl);
     OPENSSL_cleanse(s, sizeof *s);

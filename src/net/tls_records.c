@@ -27,8 +27,7 @@ enum { WARNING = 1, FATAL = 2 };
 enum {
     MESSAGE_HEAD_BYTES = 4,
     UPDATE_BYTES = MESSAGE_HEAD_BYTES + 1 + TLS13_ADDED_BYTES, /* a KeyUpdate on the wire */
-    IDLE_RECORDS_MAX = 32,    /* without data in a row: tickets are two, a peer that only keeps us busy sends more */
-    KEY_RECORDS_MAX = 1 << 24 /* sealed under one key (§5.5) */
+    IDLE_RECORDS_MAX = 32 /* without data in a row: tickets are two, a peer that only keeps us busy sends more */
 };
 
 struct tls_records {
@@ -43,23 +42,28 @@ struct tls_records {
     uint8_t message_head[MESSAGE_HEAD_BYTES], n_message_head;
     uint8_t n_idle; /* records without data in a row */
     bool owes_update, has_ended;
+    bool is_peers_alert; /* what `error` says */
 };
 
-struct tls_records *tls_records_new(const struct tls13_suite *suite, struct tls_shake *shake)
+struct tls_records *tls_records_new(const struct tls13_suite *suite, const uint8_t *client, const uint8_t *server)
 {
     struct tls_records *r = mem_zalloc(sizeof *r);
-    if (!tls13_key_init(&r->in, suite, shake->server, false) || !tls13_key_init(&r->out, suite, shake->client, true)) {
-        tls_records_free(r);
-        return NULL;
-    }
+    if (tls13_key_init(&r->in, suite, server, false) && tls13_key_init(&r->out, suite, client, true))
+        return r;
+    tls_records_free(r);
+    return NULL;
+}
+
+void tls_records_take_tickets(struct tls_records *r, struct tls_shake *shake)
+{
+    RM_ASSERT(r->tickets == NULL);
     tls_shake_detach(shake);
     r->tickets = shake;
-    return r;
 }
 
 static void drop_tickets(struct tls_records *r)
 {
-    tls_shake_free(r->tickets, true);
+    tls_shake_free(r->tickets);
     r->tickets = NULL;
 }
 
@@ -79,9 +83,9 @@ const char *tls_records_error(const struct tls_records *r)
     return r->error;
 }
 
-bool tls_records_wait(const struct tls_records *r)
+bool tls_records_is_peers_alert(const struct tls_records *r)
 {
-    return r->n_opened > 0;
+    return r->is_peers_alert;
 }
 
 /* ---------------------------------------------------------------- writing */
@@ -109,10 +113,10 @@ static size_t seal_update(struct tls_records *r, char *wire)
     return ok ? UPDATE_BYTES : 0;
 }
 
-static enum io refuse_to_write(struct tls_records *r)
+static enum io refuse_to_write(struct tls_records *r, const char *error)
 {
     r->has_ended = true;
-    r->error = "TLS: a record could not be sealed";
+    r->error = error;
     return IO_ERROR;
 }
 
@@ -120,11 +124,9 @@ static enum io write_new(struct tls_records *r, struct tls_wire *w, struct bytes
 {
     char wire[UPDATE_BYTES + TLS13_PLAIN_MAX + TLS13_ADDED_BYTES];
     size_t n_wire = 0, at = 0;
-    r->owes_update |= r->out.n_records >= KEY_RECORDS_MAX;
-    if (r->owes_update && (n_wire = seal_update(r, wire)) == 0)
-        return refuse_to_write(r);
-    if (!tls13_seal(&r->out, TLS13_DATA, b, wire + n_wire))
-        return refuse_to_write(r);
+    r->owes_update |= r->out.n_records >= r->out.suite->records_max;
+    if ((r->owes_update && (n_wire = seal_update(r, wire)) == 0) || !tls13_seal(&r->out, TLS13_DATA, b, wire + n_wire))
+        return refuse_to_write(r, "TLS: a record could not be sealed");
     n_wire += b.n + TLS13_ADDED_BYTES;
     enum io io = push(w, wire, n_wire, &at);
     if (io == IO_OK) {
@@ -142,10 +144,11 @@ enum io tls_records_write(struct tls_records *r, struct tls_wire *w, struct byte
 {
     size_t at = r->unsent_at;
     if (r->has_ended)
-        return IO_ERROR;
+        return refuse_to_write(r, r->error ? r->error : "TLS: written behind its end");
     if (r->unsent == NULL)
         return write_new(r, w, b, n);
-    RM_ASSERT(b.n >= r->n_promised);
+    if (b.n < r->n_promised)
+        return refuse_to_write(r, "TLS: a write was not repeated");
     enum io io = push(w, r->unsent, r->n_unsent, &at);
     r->unsent_at = (uint32_t)at;
     if (io != IO_OK)
@@ -251,12 +254,13 @@ static enum io take_handshake(struct tls_records *r, struct tls_wire *w, struct 
 static enum io take_alert(struct tls_records *r, struct tls_wire *w, struct bytes b)
 {
     if (b.n != 2)
-        return fail(r, w, ILLEGAL_PARAMETER, "TLS: a malformed alert");
+        return fail(r, w, b.n == 0 ? UNEXPECTED_MESSAGE : DECODE_ERROR, "TLS: a malformed alert");
     if (b.p[1] == CLOSE_NOTIFY)
         return IO_EOF;
     if (b.p[1] == USER_CANCELED)
         return IO_OK;
     r->has_ended = true; /* §6.2: no alert answers an alert */
+    r->is_peers_alert = true;
     r->error = SSL_alert_desc_string_long((uint8_t)b.p[1]);
     return IO_ERROR;
 }
@@ -305,13 +309,13 @@ static enum io take_record(struct tls_records *r, struct tls_wire *w, char *buf,
     }
 }
 
-/* A whole record, or one that is known to be too long. */
+/* A whole record, or a head that nothing good can follow. */
 static bool has_record(struct bytes wire)
 {
     if (wire.n < TLS13_HEAD_BYTES)
         return false;
     size_t n_body = (size_t)(uint8_t)wire.p[3] << 8 | (uint8_t)wire.p[4];
-    return n_body > TLS13_BODY_MAX || wire.n >= TLS13_HEAD_BYTES + n_body;
+    return wire.p[0] != TLS13_DATA || n_body > TLS13_BODY_MAX || wire.n >= TLS13_HEAD_BYTES + n_body;
 }
 
 static enum io give_opened(struct tls_records *r, struct tls_wire *w, char *buf, size_t cap, size_t *n)

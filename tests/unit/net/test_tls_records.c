@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "ends.h"
 #include "net/stream_impl.h"
-#include "net/tls_impl.h"
+#include "net/tls_records.h"
 
 #include <openssl/conf.h>
 #include <openssl/crypto.h>
@@ -121,14 +121,19 @@ struct terms {
     size_t cap;        /* of the pipe; 0: much */
     const char *early;
     int n_tickets;
-    int n_fragment; /* the longest content of the server's records; 0: as long as may be */
+    int n_fragment;           /* the longest content of the server's records; 0: as long as may be */
+    const struct world *like; /* NULL, or whose contexts it shares, on either side */
 };
 
-static struct world *open_world(struct terms t)
+static void open_contexts(struct world *w, struct terms t)
 {
-    struct world *w = mem_zalloc(sizeof *w);
-    struct stream *near;
     const char *message;
+    if (t.like != NULL) {
+        w->context = tls_context_ref(t.like->context);
+        w->ctx = t.like->ctx;
+        SSL_CTX_up_ref(w->ctx);
+        return;
+    }
     assert_int_equal(tls_context_new(known.file, &w->context, &message), ERR_OK);
     w->ctx = authority_server(&known, "DNS:server.test");
     SSL_CTX_set_keylog_callback(w->ctx, on_secret);
@@ -139,6 +144,13 @@ static struct world *open_world(struct terms t)
         assert_int_equal(SSL_CTX_set_ciphersuites(w->ctx, t.suite), 1);
     if (t.n_fragment != 0)
         SSL_CTX_set_max_send_fragment(w->ctx, (size_t)t.n_fragment);
+}
+
+static struct world *open_world(struct terms t)
+{
+    struct world *w = mem_zalloc(sizeof *w);
+    struct stream *near;
+    open_contexts(w, t);
     w->server = SSL_new(w->ctx);
     SSL_set_app_data(w->server, w);
     SSL_set_bio(w->server, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
@@ -271,9 +283,9 @@ static void data_right_behind_the_handshake(void **state)
     close_world(w);
 }
 
-static void keys_are_updated(void **state)
+static void update_keys(struct terms t)
 {
-    struct world *w = open_world((struct terms){.n_tickets = 2});
+    struct world *w = open_world(t);
     for (int i = 0; i < 3; i++) {
         server_says(w, "under one key", 13);
         assert_int_equal(SSL_key_update(w->server, i == 1 ? SSL_KEY_UPDATE_NOT_REQUESTED : SSL_KEY_UPDATE_REQUESTED),
@@ -284,6 +296,13 @@ static void keys_are_updated(void **state)
         assert_int_equal(SSL_get_key_update_type(w->server), SSL_KEY_UPDATE_NONE);
     }
     close_world(w);
+}
+
+static void keys_are_updated(void **state)
+{
+    update_keys((struct terms){.n_tickets = 2});
+    update_keys((struct terms){.n_tickets = 2, .cap = 7}); /* the answer waits in pieces, with data behind it */
+    update_keys((struct terms){.suite = OTHER_SUITE});
 }
 
 /* Only OpenSSL can use a ticket, and it is gone with the first data. */
@@ -307,6 +326,80 @@ static void unasked_data_is_stale(void **state)
     from_server(w);
     assert_true(stream_is_stale(w->client.stream));
     close_world(w);
+}
+
+/* ---------------------------------------------------------------- sessions */
+
+enum ending { CLOSED, RESET, BAD_RECORD, ALERTED, CUT_OFF };
+
+static void end_with(struct world *w, enum ending how)
+{
+    static const char fatal[] = {2, 80}; /* internal_error */
+    if (how == BAD_RECORD)
+        send_raw(w, "\x17\3\3\0\x05hello", 10);
+    if (how == ALERTED)
+        send_sealed(w, TLS13_ALERT, bytes_from(fatal, sizeof fatal));
+    if (how == CUT_OFF) {
+        stream_close(w->far, false);
+        w->far = NULL;
+    }
+    loop_turn(l, 0);
+    assert_int_equal(w->client.last == IO_ERROR, how >= BAD_RECORD);
+    if (how == RESET)
+        end_close(&w->client, true);
+}
+
+/* Whether a connection that ended like this lets the next one resume its session. */
+static bool is_resumed_after(struct terms t, enum ending how, bool with_data)
+{
+    struct world *w = open_world(t), *next;
+    if (with_data) {
+        client_says(w, "there", 5);
+        server_says(w, "and back", 8);
+    }
+    end_with(w, how);
+    end_close(&w->client, false);
+    t.like = w;
+    next = open_world(t);
+    bool is_resumed = SSL_session_reused(next->server);
+    close_world(next);
+    close_world(w);
+    return is_resumed;
+}
+
+/* RFC 8446 §6.2: with a connection that has failed goes its session, however long ago its ticket came. */
+static void sessions_of_broken_connections(void **state)
+{
+    for (int with_data = 0; with_data < 2; with_data++) {
+        struct terms t = {.n_tickets = 2}, old = {.version = TLS1_2_VERSION};
+        assert_true(is_resumed_after(t, CLOSED, with_data));
+        assert_true(is_resumed_after(t, RESET, with_data));
+        assert_false(is_resumed_after(t, BAD_RECORD, with_data));
+        assert_false(is_resumed_after(t, ALERTED, with_data));
+        assert_false(is_resumed_after(t, CUT_OFF, with_data));
+        assert_true(is_resumed_after(old, CLOSED, with_data));
+        assert_true(is_resumed_after(old, RESET, with_data));
+        assert_false(is_resumed_after(old, BAD_RECORD, with_data));
+        assert_false(is_resumed_after(old, CUT_OFF, with_data));
+    }
+}
+
+/* What another connection has got since is none of the broken one's business. */
+static void a_newer_session_stays(void **state)
+{
+    struct terms t = {.n_tickets = 1};
+    struct world *first = open_world(t), *second, *third;
+    server_says(first, "data", 4);
+    t.like = first;
+    second = open_world(t);
+    server_says(second, "data", 4);
+    end_with(first, BAD_RECORD);
+    end_close(&first->client, false);
+    third = open_world(t);
+    assert_true(SSL_session_reused(third->server));
+    close_world(third);
+    close_world(second);
+    close_world(first);
 }
 
 /* ---------------------------------------------------------------- what must not be believed */
@@ -354,10 +447,14 @@ static void odd_records(void **state)
         {TLS13_HANDSHAKE, {"\x18\0\0\2\0\0", 6}, 50, "KeyUpdate"},
         {TLS13_HANDSHAKE, {"\x18\0\0\0", 4}, 50, "KeyUpdate"},
         {TLS13_HANDSHAKE, {"\x18\0\0\1\0\4\0\0\0", 9}, 10, "KeyUpdate"}, /* not its record's end */
-        {TLS13_ALERT, {"\2", 1}, 47, "malformed alert"},
-        {TLS13_ALERT, {"\2\x50", 2}, -1, "internal error"}, /* the peer's: not answered */
+        {TLS13_ALERT, {"", 0}, 10, "malformed alert"},
+        {TLS13_ALERT, {"\2", 1}, 50, "malformed alert"},
+        {TLS13_ALERT, {"\1\0\0", 3}, 50, "malformed alert"},
+        {TLS13_ALERT, {"\2\x50", 2}, -1, "TLS alert from the peer: internal error"}, /* is not answered */
         {TLS13_CHANGE_CIPHER, {"\1", 1}, 10, "no known type"},
         {0, {"", 0}, 10, "no known type"},
+        {0, {"\0\0\0", 3}, 10, "no known type"}, /* zeros alone */
+        {0, {"more\4\0\0", 7}, 10, "no known type"},
         {77, {"x", 1}, 10, "no known type"},
     };
     for (size_t i = 0; i < RM_COUNTOF(odd); i++) {
@@ -373,11 +470,87 @@ static void records_that_are_not_sealed(void **state)
     send_raw(w, "\x15\3\3\0\2\1\0", 7); /* a close_notify that anybody could have sent */
     expect_end(w, 10, "not sealed");
     w = open_world((struct terms){.n_tickets = 0});
-    send_raw(w, "\x17\3\3\x41\1", 5);
+    send_raw(w, "\x15\3\3\0\2", 5); /* its head says enough */
+    expect_end(w, 10, "not sealed");
+    w = open_world((struct terms){.n_tickets = 0});
+    send_raw(w, "\x17\3\3\x40\x12", 5); /* content, type and zeros of 2^14 + 2 bytes */
     expect_end(w, 22, "too long");
     w = open_world((struct terms){.n_tickets = 0});
     send_raw(w, "\x17\3\3\0\x05hello", 10);
     expect_end(w, 20, "not sealed");
+}
+
+/* Zeros behind a record's type, up to as many as may be (§5.4). */
+static void padding_is_taken_off(void **state)
+{
+    static char much[TLS13_PLAIN_MAX] = "data\x17";
+    struct world *w = open_world((struct terms){.n_tickets = 0});
+    send_sealed(w, 0, bytes_from(much, 5));
+    send_sealed(w, 0, bytes_from(much, 20));
+    send_sealed(w, 0, bytes_from(much, sizeof much));
+    send_sealed(w, 0, bytes_from("\x18\0\0\1\0\x16\0\0", 8));
+    assert_true(tls13_key_next(&w->out));
+    memset(much + 4, 'x', sizeof much - 4);
+    send_sealed(w, TLS13_DATA, bytes_from(much, sizeof much));
+    loop_turn(l, 0);
+    assert_int_equal(w->client.in.n, 12 + sizeof much);
+    assert_memory_equal(w->client.in.p, "datadatadatadataxx", 18);
+    close_world(w);
+}
+
+/* The server's end of the pipe goes before all of a record has come. */
+static void an_end_within_a_record(void **state)
+{
+    char wire[5 + TLS13_ADDED_BYTES];
+    for (size_t n = 0; n < sizeof wire; n++) {
+        struct world *w = open_world((struct terms){.n_tickets = 0});
+        assert_true(tls13_seal(&w->out, TLS13_DATA, BYTES("hello"), wire));
+        send_raw(w, wire, n);
+        stream_close(w->far, false);
+        w->far = NULL;
+        loop_turn(l, 0);
+        assert_int_equal(w->client.last, IO_ERROR);
+        assert_string_equal(stream_error(w->client.stream), "TLS truncated");
+        assert_int_equal(w->client.in.n, 0);
+        close_world(w);
+    }
+}
+
+/* The alert that answers a bad record finds nobody any more: still the record is what was wrong. */
+static void the_cause_is_told(void **state)
+{
+    struct world *w = open_world((struct terms){.n_tickets = 0});
+    w->client.is_paused = true;
+    send_raw(w, "\x17\3\3\0\x05hello", 10);
+    stream_close(w->far, false);
+    w->far = NULL;
+    end_drain(&w->client);
+    assert_int_equal(w->client.last, IO_ERROR);
+    assert_string_equal(stream_error(w->client.stream), "TLS: a record that the peer has not sealed");
+    close_world(w);
+}
+
+/* Against the contract of stream_write; once a record is sealed, its bytes cannot be taken back. */
+static void a_write_that_is_not_repeated(void **state)
+{
+    static const char text[5000];
+    struct world *w = open_world((struct terms){.cap = 1000});
+    size_t put;
+    assert_int_equal(end_write(&w->client, text, sizeof text, &put), IO_AGAIN);
+    assert_int_equal(end_write(&w->client, text, 4999, &put), IO_ERROR);
+    assert_string_equal(stream_error(w->client.stream), "TLS: a write was not repeated");
+    assert_int_equal(end_write(&w->client, text, sizeof text, &put), IO_ERROR);
+    close_world(w);
+}
+
+static void a_write_behind_the_end(void **state)
+{
+    struct world *w = open_world((struct terms){.n_tickets = 0});
+    size_t put;
+    stream_shutdown(w->client.stream);
+    assert_int_equal(end_write(&w->client, "more", 4, &put), IO_ERROR);
+    assert_string_equal(stream_error(w->client.stream), "TLS: written behind its end");
+    close_world(w);
 }
 
 static void a_record_twice(void **state)
@@ -454,6 +627,71 @@ static void a_cancelled_user_is_no_end(void **state)
     close_world(w);
 }
 
+/* ---------------------------------------------------------------- records without a connection of OpenSSL's */
+
+/* Takes what the client has sealed, as whole records; *n_data: how many of data came under this key. */
+static void open_sealed(struct buf *wire, struct tls13_key *in, struct buf *data, uint32_t *n_data)
+{
+    char plain[TLS13_BODY_MAX];
+    size_t n, at = 0;
+    uint8_t type;
+    while (wire->n - at >= TLS13_HEAD_BYTES) {
+        size_t n_body = (size_t)(uint8_t)wire->p[at + 3] << 8 | (uint8_t)wire->p[at + 4];
+        if (wire->n - at < TLS13_HEAD_BYTES + n_body)
+            break;
+        assert_true(tls13_open(in, wire->p + at, n_body, plain, &n, &type));
+        at += TLS13_HEAD_BYTES + n_body;
+        if (type == TLS13_DATA) {
+            buf_put(data, bytes_from(plain, n));
+            ++*n_data;
+        } else {
+            assert_int_equal(type, TLS13_HANDSHAKE);
+            assert_int_equal(n, 5);
+            assert_memory_equal(plain, "\x18\0\0\1\0", n);
+            assert_true(tls13_key_next(in));
+            *n_data = 0;
+        }
+    }
+    buf_drop(wire, at);
+}
+
+/* Before more is sealed under a key than it bears, there is another. */
+static void keys_wear_out(void **state)
+{
+    static const uint8_t client[TLS13_SECRET_MAX] = {1}, server[TLS13_SECRET_MAX] = {2};
+    struct tls13_suite suite = suites[0];
+    suite.records_max = 3;
+    struct tls_records *r = tls_records_new(&suite, client, server);
+    struct tls13_key in;
+    struct tls_wire near = {.plain = NULL};
+    struct buf wire = {.p = NULL}, data = {.p = NULL};
+    struct stream *far;
+    uint32_t n_data = 0, n_most = 0;
+    char buf[100];
+    size_t n;
+    stream_pipe(l, 20, &near.plain, &far);
+    assert_true(tls13_key_init(&in, &suite, client, false));
+    for (int i = 0; i < 10; i++) {
+        while (tls_records_write(r, &near, BYTES("ten bytes."), &n) == IO_AGAIN)
+            while (stream_read(far, buf, sizeof buf, &n) == IO_OK)
+                buf_put(&wire, bytes_from(buf, n));
+        while (stream_read(far, buf, sizeof buf, &n) == IO_OK)
+            buf_put(&wire, bytes_from(buf, n));
+        open_sealed(&wire, &in, &data, &n_data);
+        n_most = n_data > n_most ? n_data : n_most;
+        assert_int_equal(data.n, 10 * (i + 1));
+    }
+    assert_int_equal(n_most, 3);
+    assert_int_equal(n_data, 1); /* three keys with three records each, and the next */
+    tls13_key_fini(&in);
+    tls_records_free(r);
+    buf_fini(&wire);
+    buf_fini(&data);
+    stream_close(near.plain, false);
+    stream_close(far, false);
+    loop_turn(l, 0);
+}
+
 static int open_loop(void **state)
 {
     l = loop_new();
@@ -503,8 +741,16 @@ int main(void)
         cmocka_unit_test_setup_teardown(keys_are_updated, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(tickets_at_any_time, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(unasked_data_is_stale, open_loop, close_loop),
+        cmocka_unit_test_setup_teardown(sessions_of_broken_connections, open_loop, close_loop),
+        cmocka_unit_test_setup_teardown(a_newer_session_stays, open_loop, close_loop),
+        cmocka_unit_test_setup_teardown(keys_wear_out, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(odd_records, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(records_that_are_not_sealed, open_loop, close_loop),
+        cmocka_unit_test_setup_teardown(padding_is_taken_off, open_loop, close_loop),
+        cmocka_unit_test_setup_teardown(an_end_within_a_record, open_loop, close_loop),
+        cmocka_unit_test_setup_teardown(the_cause_is_told, open_loop, close_loop),
+        cmocka_unit_test_setup_teardown(a_write_that_is_not_repeated, open_loop, close_loop),
+        cmocka_unit_test_setup_teardown(a_write_behind_the_end, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(a_record_twice, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(a_key_update_in_pieces, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(a_message_broken_off, open_loop, close_loop),
