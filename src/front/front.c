@@ -136,9 +136,9 @@ static void start_call(struct visit *v)
         refusal_answer(v);
         return;
     }
-    v->asked = arena_dup(c->arena, c->call.model).p;
     c->route = config_route(c->config, c->call.model);
     if (c->route == NULL) {
+        v->asked = arena_dup(c->arena, c->call.model).p;
         refusal_model(v, c->config);
         refusal_answer(v);
         return;

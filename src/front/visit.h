@@ -12,7 +12,7 @@ struct visit {
     struct front *front;
     enum endpoint endpoint;
     const char *allow;          /* of a 405; NULL else */
-    const char *asked;          /* model the client named, "" = not known */
+    const char *asked;          /* model the client named, where there is none of that name; "" else */
     struct answer_error reason; /* why it is refused; status 0 = it is not */
 };
 

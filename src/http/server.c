@@ -92,7 +92,7 @@ struct bytes conn_date_line(struct server_conn *c)
     static const char months[12][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                        "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
     struct server *s = c->server;
-    time_t now = (time_t)(loop_wall_ms(s->loop) / 1000);
+    time_t now = (time_t)(loop_turn_wall_ms(s->loop) / 1000);
     if (now != s->date_s || s->date[0] == '\0') {
         struct tm t;
         gmtime_r(&now, &t);

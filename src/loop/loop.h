@@ -64,6 +64,8 @@ void loop_stop(struct loop *l);
 uint64_t loop_now_us(const struct loop *l);
 /* Wall clock in ms, read afresh: stamps rows only. */
 int64_t loop_wall_ms(const struct loop *l);
+/* The same for this turn: read when it is first asked for. Only from a handler. */
+int64_t loop_turn_wall_ms(struct loop *l);
 /* Monotonic microseconds read now (for "time spent in our own process"). */
 uint64_t loop_clock_us(void);
 /* For the same, with fewer readings: when the running handler began, as near as the loop knows without reading; then,

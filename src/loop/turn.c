@@ -100,6 +100,16 @@ uint64_t loop_now_us(const struct loop *l)
     return turn_of(l)->now_us;
 }
 
+int64_t loop_turn_wall_ms(struct loop *l)
+{
+    struct turn *t = turn_of(l);
+    if (t->wall_us != t->now_us) {
+        t->wall_us = t->now_us;
+        t->wall_ms = loop_wall_ms(l);
+    }
+    return t->wall_ms;
+}
+
 uint64_t loop_began_us(struct loop *l)
 {
     struct turn *t = turn_of(l);

@@ -10,6 +10,8 @@ struct turn {
     uint64_t now_us;
     uint64_t began_us; /* when the running handler began; 0 = not known */
     uint64_t ended_us; /* when the one before it ended: nothing has run since; 0 = not known */
+    uint64_t wall_us;  /* the turn, by its clock, that wall_ms is of; 0 = none */
+    int64_t wall_ms;
     bool fires_timers; /* the due timers are being called */
     struct timers timers;
     struct list tasks;

@@ -97,7 +97,7 @@ static void release_flight(struct reap *r)
         shown_fini(f->shown);
     mem_count(MEM_RELAY, -1);
     arena_fini(&f->arena);
-    mem_free(f);
+    mem_put(f, sizeof *f);
 }
 
 static void record(struct flight *f)
@@ -284,7 +284,7 @@ static void refuse(struct worker *w, struct client_call *c, const char *code, co
 
 static struct flight *new_flight(struct worker *w, struct client_call *c)
 {
-    struct flight *f = mem_zalloc(sizeof *f);
+    struct flight *f = mem_take_zero(sizeof *f);
     mem_count(MEM_RELAY, 1);
     arena_reserve(&f->arena, RELAY_BYTES);
     f->worker = w;
@@ -351,7 +351,7 @@ void flight_start(struct worker *w, struct client_call *c)
                                 .directive = &f->directive,
                                 .call = &c->call,
                                 .id = c->id,
-                                .started_wall_ms = loop_wall_ms(w->loop),
+                                .started_wall_ms = loop_turn_wall_ms(w->loop),
                                 .now_us = c->inbound->arrived_us,
                                 .key = c->key,
                                 .dialect = c->dialect->name,
@@ -361,7 +361,7 @@ void flight_start(struct worker *w, struct client_call *c)
     f->relay = relay_new(&f->arena, &w->env, &start);
     struct relay_event ev = {.kind = RELAY_START, .now_us = loop_now_us(w->loop)};
     flight_feed(f, &ev);
-    f->gateway_us += (int64_t)(loop_clock_us() - from);
+    f->gateway_us += (int64_t)(loop_ended_us(w->loop) - from);
 }
 
 void flight_client_gone(struct flight *f, bool is_stall)

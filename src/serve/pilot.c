@@ -388,7 +388,7 @@ static void open_exchange(struct pilot *p, const struct relay_action *a, const s
                                   .served_lines = a->link->served_lines,
                                   .gate_bytes = f->config->limits.gate_bytes,
                                   .body_bytes = f->config->limits.body_bytes,
-                                  .wall_ms = loop_wall_ms(f->worker->loop),
+                                  .wall_ms = loop_turn_wall_ms(f->worker->loop),
                                   .shown = f->shown};
     p->draft = draft_new(f->call, &draft);
     struct exchange_spec spec = {.provider = a->link->provider,

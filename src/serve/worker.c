@@ -40,7 +40,7 @@ static struct config *current_config(void *arg)
 static uint64_t new_id(void *arg)
 {
     struct worker *w = arg;
-    return ledger_new_id(loop_wall_ms(w->loop), w->core, &w->id_counter);
+    return ledger_new_id(loop_turn_wall_ms(w->loop), w->core, &w->id_counter);
 }
 
 static void on_refused(const struct request_record *rec, void *arg)

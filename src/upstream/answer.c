@@ -27,9 +27,9 @@ enum label { LABEL_LOOSE, LABEL_JSON, LABEL_SSE, LABEL_HTML };
 
 static enum label label_of(struct bytes type)
 {
+    if (bytes_is(type, "application/json")) /* as nearly all write it */
+        return LABEL_JSON;
     struct bytes first = bytes_trim(bytes_cut(&type, ';'));
-    if (bytes_is(first, "application/json") || bytes_is(first, "text/event-stream")) /* as nearly all write it */
-        return first.p[0] == 'a' ? LABEL_JSON : LABEL_SSE;
     if (bytes_eq_nocase(first, BYTES("application/json")) || bytes_ends_with(first, BYTES("+json")))
         return LABEL_JSON;
     if (bytes_eq_nocase(first, BYTES("text/event-stream")))
@@ -37,11 +37,16 @@ static enum label label_of(struct bytes type)
     return bytes_eq_nocase(first, BYTES("text/html")) ? LABEL_HTML : LABEL_LOOSE;
 }
 
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
 static struct bytes without_blanks(struct bytes in)
 {
     struct bytes bom = BYTES("\xef\xbb\xbf");
     for (;;) {
-        while (in.n > 0 && strchr(" \t\r\n", in.p[0]) != NULL && in.p[0] != '\0')
+        while (in.n > 0 && is_blank(in.p[0]))
             in = bytes_slice(in, 1, in.n);
         if (!bytes_starts_with(in, bom))
             return in;

@@ -108,7 +108,7 @@ static void a_deferred_task_runs_once_a_turn_and_keeps_the_clock(void **state)
     list_init(&t.node);
     timer_arm(l, &a, LOOP_SIM_START_US + 7);
     loop_defer(l, &t);
-    loop_post(l, &t); /* stays where it is */
+    loop_post(l, &t);              /* stays where it is */
     for (int i = 0; i <= 3; i++) { /* what is deferred outside a turn waits for one to end */
         loop_turn(l, UINT64_MAX);
         assert_int_equal(n_fired, i);
@@ -142,6 +142,16 @@ static void wall_clock_can_be_set(void **state)
     assert_int_equal(loop_now_us(l), LOOP_SIM_START_US);
 }
 
+static void a_turn_has_one_wall_time(void **state)
+{
+    assert_int_equal(loop_turn_wall_ms(l), LOOP_SIM_WALL_MS);
+    loop_sim_shift_wall(l, -5000);
+    assert_int_equal(loop_turn_wall_ms(l), LOOP_SIM_WALL_MS);
+    loop_turn(l, 1000);
+    assert_int_equal(loop_turn_wall_ms(l), loop_wall_ms(l));
+    assert_true(loop_turn_wall_ms(l) < LOOP_SIM_WALL_MS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -153,6 +163,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_deferred_task_can_be_cancelled, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(no_descriptors, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(wall_clock_can_be_set, open_loop, close_loop),
+        cmocka_unit_test_setup_teardown(a_turn_has_one_wall_time, open_loop, close_loop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
