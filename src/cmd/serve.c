@@ -72,7 +72,7 @@ static void wait_for_stop(struct gateway *g)
             gateway_reload(g);
         else if (got > 0)
             return;
-        else if (errno == EAGAIN)
+        if (got > 0 || errno == EAGAIN)
             gateway_keep(g);
     }
 }

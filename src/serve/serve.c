@@ -85,12 +85,6 @@ static struct kept kept_of(const struct gateway *g)
                          .wall_ms = loop_wall_ms(g->workers[0]->loop)};
 }
 
-void gateway_keep(struct gateway *g)
-{
-    struct kept kept = kept_of(g);
-    (void)keep_save(&kept, g->config->ledger);
-}
-
 /* None of the workers runs: what they keep for themselves goes with the rest. */
 static void keep_at_rest(struct gateway *g, void (*keep)(const struct kept *k, const char *ledger_path))
 {
@@ -245,6 +239,14 @@ static uint64_t in_flight(const struct gateway *g)
     for (unsigned i = 0; i < g->n_workers; i++)
         n += worker_in_flight(g->workers[i]);
     return n;
+}
+
+void gateway_keep(struct gateway *g)
+{
+    struct kept kept = kept_of(g);
+    (void)keep_save(&kept, g->config->ledger);
+    if (in_flight(g) == 0)
+        mem_trim();
 }
 
 static bool is_drained(const struct gateway *g)

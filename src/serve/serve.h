@@ -23,8 +23,8 @@ enum err gateway_start(const struct gateway_options *o, struct gateway **out, ch
                        size_t message_cap) RM_MUST_USE;
 /* SIGHUP: validated whole, swapped in one step; a bad file changes nothing and says so. Reopens the access log. */
 void gateway_reload(struct gateway *g);
-/* Writes down what outlives a stop: health and latencies, beside the ledger. Now and then; a stop does it by itself.
- * Main thread. */
+/* Now and then and after a reload, on the main thread: writes down what outlives a stop (health and latencies, beside
+ * the ledger; a stop does it by itself), and gives back what memory calls have left, if there are none. */
 void gateway_keep(struct gateway *g);
 /* Drains within drain_timeout (cut short by `is_urgent()` turning true), says what it cut, stops everything, frees the
  * gateway. */

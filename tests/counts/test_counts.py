@@ -250,3 +250,17 @@ def test_memory_comes_back_after_a_burst(provider, gateway):
     told("2,000 requests of 1 MB, resident KB", before=before, after=g.rss_kb())
     wait_for(lambda: len([a for a in g.access() if a["status"] == 200]) == 2200, 20, "2,200 rows without an error")
 
+
+def test_memory_of_middling_bodies_comes_back_when_nothing_happens(provider, gateway):
+    """They lie in a heap that is kept for the next wave of them, until nothing is in flight when it is looked at: once a
+    minute, and at a reload."""
+    g = gateway(provider(lambda r: whole_answer()))
+    run_calls(g, 200, request_bytes(2000))
+    before = g.rss_kb()
+    middling = request_bytes(60_000)
+    together([lambda: run_calls(g, 20, middling)] * 64)
+    most = g.rss_kb()
+    wait_for(lambda: len(g.access()) == 200 + 64 * 20, 20, "all rows")
+    g.reload()
+    wait_for(lambda: g.rss_kb() <= before * 1.25, 5, f"{before} KB to come back, {most} KB at most, now {g.rss_kb()}")
+    told("64 at once of 60 KB, resident KB", before=before, most=most, after=g.rss_kb())
