@@ -23,9 +23,11 @@ from harness import (BINARY, LAST, SSE_HEAD, Gateway, Provider, Reply, anthropic
 KEY = "counts-key"
 
 
-def config(port, dialect="openai", **route):
-    """Under a tool on a busy machine a connection may take its time: what is counted does not depend on it."""
-    return {"providers": {"a": provider_conf(port, dialect)}, "ledger_flush_ms": 200, "defaults": {"connect_timeout_ms": 60_000, "ttft_budget_ms": 60_000},
+def config(port, dialect="openai", ca=None, **route):
+    """Under a tool on a busy machine a connection may take its time: what is counted does not depend on it. With `ca`, a certificate's
+    file, the provider is reached over TLS."""
+    secure = {"scheme": "https", "ca_file": str(ca)} if ca else {}
+    return {"providers": {"a": provider_conf(port, dialect, **secure)}, "ledger_flush_ms": 200, "defaults": {"connect_timeout_ms": 60_000, "ttft_budget_ms": 60_000},
             "client_keys": [{"name": "app", "sha256": hashlib.sha256(KEY.encode()).hexdigest()}],
             "routes": [{"model": "r", "chain": [{"provider": "a", "model": "m-a"}], **route}]}
 
