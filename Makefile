@@ -18,7 +18,7 @@ help:
 	@echo "make tsan       ThreadSanitizer: simulator and an end-to-end smoke test"
 	@echo "make lines      cache lines that two loops share, and locks, on a request's path (none)"
 	@echo "make clang      build and unit tests with clang, bodies scanned byte by byte (-Dscan=scalar)"
-	@echo "make fuzz T=sse one fuzz target for a minute (json_scan json_block sse head body decode call config price; SECONDS=600)"
+	@echo "make fuzz T=sse one fuzz target for a minute (json_scan json_block sse head body decode call config price tls; SECONDS=600)"
 	@echo "make size       the longest functions and files"
 	@echo "make bench KIT=FOLDER  against HAProxy and nginx: the whole table (bench/README.md); QUICK=1 takes two minutes"
 	@echo "make flame KIT=FOLDER  where the cycles of W1, W2 and W3p are"

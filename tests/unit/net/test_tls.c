@@ -19,7 +19,7 @@ static struct authority known, unknown;
 static struct loop *l;
 static struct resolver *resolver;
 
-enum script { ECHO, ECHO_AND_CLOSE, TRUNCATE, HANG_UP_EARLY, BIG };
+enum script { ECHO, ECHO_AND_CLOSE, TRUNCATE, HANG_UP_EARLY, BIG, TOO_OLD };
 enum { BIG_BYTES = 3000000 };
 
 struct server {
@@ -112,6 +112,8 @@ static void server_start(struct server *s, enum script script, int n_connections
     s->ctx = authority_server(&known, alt_names);
     SSL_CTX_set_alpn_select_cb(s->ctx, pick_alpn, NULL);
     SSL_CTX_set_session_id_context(s->ctx, (const unsigned char *)"t", 1);
+    if (script == TOO_OLD)
+        SSL_CTX_set_max_proto_version(s->ctx, TLS1_1_VERSION);
     s->listener = listen_somewhere(&s->port);
     assert_true(s->listener >= 0);
     struct timeval bound = {20, 0};
@@ -226,6 +228,12 @@ static void hung_up_in_the_handshake(void **state)
     expect_failure(context_for(&known), "localhost", "DNS:localhost", HANG_UP_EARLY, "handshake");
 }
 
+static void refused_by_the_server(void **state)
+{
+    expect_failure(context_for(&known), "localhost", "DNS:localhost", TOO_OLD,
+                   "TLS alert from the peer: protocol version");
+}
+
 static void truncation_is_an_error(void **state)
 {
     struct server s;
@@ -335,12 +343,13 @@ static SSL *server_end(SSL_CTX *ctx)
 }
 
 /* Between any two bytes of a record the connection is one that waits, and lets its buffer go if it may. */
-static void records_come_in_single_bytes(void **state)
+static void read_single_bytes(int version)
 {
     static const char text[] = "a record of its own";
     struct tls_context *tls = context_for(&known);
     struct client c = {.is_done = false};
     SSL_CTX *ctx = authority_server(&known, "IP:127.0.0.1");
+    SSL_CTX_set_max_proto_version(ctx, version);
     SSL *ssl = server_end(ctx);
     uint16_t port;
     int listener = listen_somewhere(&port), one = 1;
@@ -355,6 +364,7 @@ static void records_come_in_single_bytes(void **state)
         drip(ssl, fd);
     }
     assert_non_null(c.result.stream);
+    assert_int_equal(SSL_version(ssl), version);
     for (int i = 0; i < 20; i++) {
         assert_int_equal(SSL_write_ex(ssl, text, sizeof text, &n), 1);
         drip(ssl, fd);
@@ -368,6 +378,12 @@ static void records_come_in_single_bytes(void **state)
     tls_context_unref(tls);
     close(fd);
     close(listener);
+}
+
+static void records_come_in_single_bytes(void **state)
+{
+    read_single_bytes(TLS1_3_VERSION);
+    read_single_bytes(TLS1_2_VERSION);
 }
 
 static void cancel_in_the_handshake(void **state)
@@ -463,6 +479,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(wrong_ip, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(unknown_authority, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(hung_up_in_the_handshake, open_loop, close_loop),
+        cmocka_unit_test_setup_teardown(refused_by_the_server, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(truncation_is_an_error, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(sessions_are_resumed, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(much_both_ways, open_loop, close_loop),
