@@ -383,8 +383,8 @@ static void on_head(struct relay *r, const struct relay_event *ev)
     a->head_us = ev->now_us;
     a->record->first_byte_us = (int64_t)(ev->now_us - r->zero_us);
     a->record->status = ev->status;
-    if (ev->provider_request_id && ev->provider_request_id[0] != '\0') {
-        struct bytes told = bytes_of(ev->provider_request_id);
+    struct bytes told = ev->provider_request_id;
+    if (told.n > 0) {
         size_t room = told.n < PROVIDER_ID_BYTES ? told.n + 1 : PROVIDER_ID_BYTES;
         char *id = arena_alloc_raw(r->arena, room);
         failure_text(id, room, told);

@@ -81,17 +81,17 @@ enum relay_event_kind {
 struct relay_event {
     enum relay_event_kind kind;
     uint64_t now_us;
-    uint16_t n;                      /* attempt */
-    int64_t connect_us;              /* CONNECTED */
-    uint16_t status;                 /* HEAD */
-    const struct event *event;       /* OUTPUT: the first; NULL = bytes only */
-    size_t n_further;                /* OUTPUT: events that follow it in memory */
-    uint32_t bytes;                  /* OUTPUT: bytes that will go to the client */
-    const struct failure *failure;   /* FAILED */
-    const char *provider_request_id; /* HEAD: "" = none */
-    const char *adjusted;            /* HEAD: what was changed for this link; "" = nothing */
-    const char *why;                 /* UNBUILDABLE */
-    bool is_stall;                   /* CLIENT_GONE */
+    uint16_t n;                       /* attempt */
+    int64_t connect_us;               /* CONNECTED */
+    uint16_t status;                  /* HEAD */
+    const struct event *event;        /* OUTPUT: the first; NULL = bytes only */
+    size_t n_further;                 /* OUTPUT: events that follow it in memory */
+    uint32_t bytes;                   /* OUTPUT: bytes that will go to the client */
+    const struct failure *failure;    /* FAILED */
+    struct bytes provider_request_id; /* HEAD: n 0 = none */
+    const char *adjusted;             /* HEAD: what was changed for this link; "" = nothing */
+    const char *why;                  /* UNBUILDABLE */
+    bool is_stall;                    /* CLIENT_GONE */
     bool is_unacked; /* TIME: attempt n is on a reused connection whose peer acknowledged nothing of it */
 };
 

@@ -392,6 +392,7 @@ static void open_exchange(struct pilot *p, const struct relay_action *a, const s
                                   .shown = f->shown};
     p->draft = draft_new(f->call, &draft);
     struct exchange_spec spec = {.provider = a->link->provider,
+                                 .target = target,
                                  .client = c->dialect,
                                  .client_fields = &c->inbound->head->fields,
                                  .body = *body,

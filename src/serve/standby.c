@@ -136,7 +136,7 @@ static void note_head(struct probe *p, const struct exchange_event *x)
 {
     p->record.status = (uint16_t)x->status;
     p->record.first_byte_us = since(p);
-    failure_text(p->provider_id, sizeof p->provider_id, bytes_of(x->provider_request_id));
+    failure_text(p->provider_id, sizeof p->provider_id, x->provider_request_id);
     p->record.provider_request_id = p->provider_id;
 }
 
@@ -198,6 +198,7 @@ static void open_probe(struct probe *p)
     dialect_build_keepalive(target, &profile, &p->body);
     p->piece = buf_bytes(&p->body);
     struct exchange_spec spec = {.provider = link->provider,
+                                 .target = target,
                                  .body = {.v = &p->piece, .n = 1, .n_bytes = p->piece.n},
                                  .is_stream = true,
                                  .connect_timeout_ms = link->connect_timeout_ms,

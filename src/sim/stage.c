@@ -347,9 +347,7 @@ static void do_attempt(struct stage *s, struct guest *g, const struct cue *c)
             feed(s, g, (struct relay_event){.kind = RELAY_SENT, .n = c->n});
         break;
     case CUE_HEAD:
-        feed(s, g,
-             (struct relay_event){
-                 .kind = RELAY_HEAD, .n = c->n, .status = p->status, .provider_request_id = "", .adjusted = ""});
+        feed(s, g, (struct relay_event){.kind = RELAY_HEAD, .n = c->n, .status = p->status, .adjusted = ""});
         break;
     case CUE_TOKEN:
         tell_begun(s, o);

@@ -415,7 +415,6 @@ static void do_step(struct world *w, struct guest *g, const struct thing *t)
                              .connect_us = s->connect_us,
                              .status = s->status,
                              .bytes = s->text_bytes,
-                             .provider_request_id = "",
                              .adjusted = ""};
     struct failure failure = s->failure;
     if (s->kind == RELAY_OUTPUT)

@@ -54,7 +54,6 @@ struct opening {
     int64_t connect_us;
     struct arena head_arena; /* the answer's head, and what was derived from it */
     struct fields fields;
-    const char *provider_request_id;
 };
 
 struct exchange {
@@ -313,8 +312,6 @@ static void keep_head(struct exchange *x, const struct head *h)
     struct opening *o = x->opening;
     client_conn_give_head(pooled_conn(x->conn), &o->head_arena);
     o->fields = h->fields;
-    struct bytes id = dialect_request_id(x->target, &o->fields);
-    o->provider_request_id = id.p == NULL ? NULL : arena_dup(&o->head_arena, id).p;
 }
 
 static void open_answer(struct exchange *x, const struct head *h)
@@ -344,7 +341,7 @@ static void take_head(struct exchange *x, const struct head *h, struct exchange_
     *ev = (struct exchange_event){.kind = EXCHANGE_HEAD,
                                   .status = h->status,
                                   .fields = &x->opening->fields,
-                                  .provider_request_id = x->opening->provider_request_id};
+                                  .provider_request_id = dialect_request_id(x->target, &x->opening->fields)};
     if (h->status >= 400) {
         move(x, EXCHANGE_REFUSED);
         timer_arm(x->loop, &x->timer, loop_now_us(x->loop) + REFUSAL_US);
@@ -545,21 +542,21 @@ static struct client_request whole_request(const struct pieces *body, struct buf
     return (struct client_request){.head = buf_bytes(head)};
 }
 
-static struct opening *opening_new(const struct exchange_spec *spec, const struct dialect *target)
+static struct opening *opening_new(const struct exchange_spec *spec)
 {
     struct opening *o = mem_take_zero(sizeof *o);
     o->spec = *spec;
     o->connect_us = -1;
     if (spec->body.n_bytes <= SHORT_BYTES)
         (void)buf_reserve(&o->head_out, HEAD_BYTES + spec->body.n_bytes);
-    request_put_head(&o->spec, target, &o->head_out);
+    request_put_head(&o->spec, &o->head_out);
     o->request = whole_request(&spec->body, &o->head_out);
     return o;
 }
 
 struct exchange *exchange_open(struct upstream *u, const struct exchange_spec *spec)
 {
-    RM_ASSERT(u != NULL && spec->provider != NULL && spec->ready != NULL);
+    RM_ASSERT(u != NULL && spec->provider != NULL && spec->target != NULL && spec->ready != NULL);
     struct exchange *x = mem_take_zero(sizeof *x);
     mem_count(MEM_EXCHANGE, 1);
     x->upstream = u;
@@ -567,9 +564,8 @@ struct exchange *exchange_open(struct upstream *u, const struct exchange_spec *s
     x->ready = spec->ready;
     x->arg = spec->arg;
     x->provider = spec->provider;
-    x->target = dialect_by_name(bytes_of(spec->provider->dialect));
-    RM_ASSERT(x->target != NULL);
-    x->opening = opening_new(spec, x->target);
+    x->target = spec->target;
+    x->opening = opening_new(spec);
     x->timer.fn = on_timer;
     x->task.fn = on_task;
     list_init(&x->task.node);

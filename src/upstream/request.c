@@ -131,16 +131,16 @@ void request_mould_free(struct request_mould *m)
     mem_free(m);
 }
 
-void request_put_head(const struct exchange_spec *spec, const struct dialect *target, struct buf *out)
+void request_put_head(const struct exchange_spec *spec, struct buf *out)
 {
     const struct provider_conf *p = spec->provider;
     const struct request_mould *m = p->mould;
-    if (m != NULL && !dialect_target_takes_fields(spec->client, target, spec->client_fields)) {
+    if (m != NULL && !dialect_target_takes_fields(spec->client, spec->target, spec->client_fields)) {
         put(spec->is_stream ? &m->stream : &m->whole, spec->body.n_bytes, spec->traceparent, out);
         return;
     }
     struct pieces_of_head h;
-    make(&h, p, spec->client, target, spec->client_fields, spec->is_stream);
+    make(&h, p, spec->client, spec->target, spec->client_fields, spec->is_stream);
     put(&h, spec->body.n_bytes, spec->traceparent, out);
     drop(&h);
 }

@@ -13,6 +13,6 @@ void request_mould_free(struct request_mould *m);
 
 /* Appends the whole head. The provider's configured headers replace ours of the same name, but for those that frame the
  * message. */
-void request_put_head(const struct exchange_spec *spec, const struct dialect *target, struct buf *out);
+void request_put_head(const struct exchange_spec *spec, struct buf *out);
 
 #endif

@@ -24,6 +24,7 @@ void upstream_free(struct upstream *u);
 
 struct exchange_spec {
     const struct provider_conf *provider; /* outlives the exchange (the request holds its snapshot) */
+    const struct dialect *target;         /* the provider's */
     const struct dialect *client;         /* NULL for keepalives */
     const struct fields *client_fields;   /* NULL for keepalives */
     struct pieces body; /* borrowed until it is sent (exchange_reached) or close; for the replay until EXCHANGE_HEAD */
@@ -55,7 +56,7 @@ struct exchange_event {
     enum exchange_event_kind kind;
     unsigned status;
     const struct fields *fields;
-    const char *provider_request_id;
+    struct bytes provider_request_id; /* p NULL = none told */
     struct output out; /* OUTPUT. Its raw, where it is_lasting, stays until an OUTPUT whose raw is not, or
                           EXCHANGE_FLUSH, was told and the next call is made */
     bool is_last;      /* OUTPUT: there is nothing more before the next `ready`, so nobody need ask; in a call of

@@ -272,8 +272,8 @@ static void note(struct world *w, const struct exchange_event *ev)
     case EXCHANGE_HEAD:
         note_reach(w);
         buf_printf(&w->log, "head=%u ", ev->status);
-        if (ev->provider_request_id != NULL)
-            assert_string_equal(ev->provider_request_id, "prov-1");
+        if (ev->provider_request_id.p != NULL)
+            assert_true(bytes_is(ev->provider_request_id, "prov-1"));
         return;
     case EXCHANGE_OUTPUT:
         note_output(w, ev);
@@ -319,6 +319,7 @@ static void on_exchange(struct exchange *x, void *arg)
 static void open_exchange(struct world *w, uint32_t connect_ms)
 {
     struct exchange_spec spec = {.provider = &w->provider,
+                                 .target = dialect_by_name(bytes_of(w->provider.dialect)),
                                  .client = dialect_by_name(BYTES("openai")),
                                  .client_fields = &(const struct fields){0},
                                  .body = w->pieces.n > 0 ? w->pieces

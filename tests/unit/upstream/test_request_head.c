@@ -20,13 +20,14 @@ static void head_of(const struct provider_conf *p, const char *client, const str
                     const char *trace, struct buf *out)
 {
     struct exchange_spec spec = {.provider = p,
+                                 .target = dialect_by_name(bytes_of(p->dialect)),
                                  .client = client != NULL ? dialect_by_name(bytes_of(client)) : NULL,
                                  .client_fields = fields,
                                  .body = {.n_bytes = 4321},
                                  .is_stream = is_stream,
                                  .traceparent = bytes_of(trace)};
     buf_clear(out);
-    request_put_head(&spec, dialect_by_name(bytes_of(p->dialect)), out);
+    request_put_head(&spec, out);
 }
 
 static void assert_mould_changes_nothing(struct provider_conf *p, const char *client, const struct fields *fields)
