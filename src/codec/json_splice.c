@@ -90,19 +90,22 @@ void json_splice(struct bytes text, const struct json_scan *scan, const struct j
     RM_ASSERT(n <= EDITS_MAX);
     struct cut cuts[EDITS_MAX];
     size_t n_cuts = 0;
+    bool has_removals = false;
     for (size_t i = 0; i < n; i++) {
         const struct json_member *m = edits[i].found;
         if (m->type == JSON_ABSENT)
             continue;
+        has_removals |= edits[i].remove;
         if (edits[i].remove)
             put_cut(cuts, &n_cuts, (struct cut){m->name_at, m->value_end, {NULL, 0}});
         else
             put_cut(cuts, &n_cuts, (struct cut){m->value_at, m->value_end, edits[i].value});
     }
-    take_commas(text, scan, cuts, n_cuts);
-    bool is_bare = scan->is_empty || all_members_go(text, scan, cuts, n_cuts);
+    if (has_removals)
+        take_commas(text, scan, cuts, n_cuts);
+    bool is_bare = scan->is_empty || (has_removals && all_members_go(text, scan, cuts, n_cuts));
 
-    *out = (struct pieces){.v = ARENA_ARRAY(arena, struct bytes, 2 * n_cuts + 5 * n + 2)};
+    *out = (struct pieces){.v = arena_alloc_raw(arena, (2 * n_cuts + 5 * n + 2) * sizeof *out->v)};
     put_piece(out, bytes_slice(text, 0, scan->open_at + 1));
     bool is_first = true;
     for (size_t i = 0; i < n; i++) {
