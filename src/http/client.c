@@ -168,10 +168,26 @@ static void notify(struct client_conn *c)
     give_buffer(c);
 }
 
+static enum io fill(struct client_conn *c);
+
+/* Not of an idle one, nor after the end: what comes then is looked for, not read. */
+static void fill_ahead(struct client_conn *c)
+{
+    bool is_awaited = c->response.state == RESPONSE_HEAD || c->response.state == RESPONSE_BODY;
+    if (!is_awaited || c->is_paused || c->in.n > 0 || c->end != IO_OK)
+        return;
+    c->is_readable = true;
+    (void)fill(c);
+}
+
 static void on_stream(struct stream *s, unsigned ready, void *arg)
 {
     struct client_conn *c = arg;
-    bool is_news = (ready & LOOP_READ) != 0 && !c->is_paused;
+    bool is_news = (ready & (LOOP_READ | LOOP_AHEAD)) != 0 && !c->is_paused;
+    if (ready == LOOP_ASK) {
+        fill_ahead(c);
+        return;
+    }
     if (ready & LOOP_READ)
         c->is_readable = true;
     if (is_idle(c)) {
@@ -411,6 +427,7 @@ struct client_conn *client_conn_new(struct loop *l, struct stream *s)
     sm_init(&c->request, REQUEST_IDLE);
     sm_init(&c->response, RESPONSE_IDLE);
     stream_on_ready(s, on_stream, c);
+    stream_read_ahead(s);
     return c;
 }
 

@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-enum { READBUF_BYTES = 64 * 1024, READBUFS_FREE_MAX = 8 };
+enum { READBUF_BYTES = 64 * 1024, READBUFS_FREE_MAX = 16 };
 struct readbufs { /* readbuf.c's own */
     char *free[READBUFS_FREE_MAX];
     size_t n_free;

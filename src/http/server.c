@@ -3,11 +3,11 @@
  *     IDLE -> HEAD -> BODY -> WAITING -> ANSWERING -> FINISHING -> IDLE … or LINGER -> CLOSED
  *              '-------'----> WAITING (refused: on_refused writes the answer, then LINGER)
  *
- * Bytes are read until a short read (the stream is edge-triggered). The first ones go into a buffer of the core's:
- * where they are a whole request, its head and body are all that is copied. Else they move to `in`, and more is read
- * there; a body with a length is read straight into `body`. While the owner has a request, what comes is read on up to
- * the head limit: that is how a FIN is noticed, and it is where pipelined requests wait. An idle connection holds no
- * buffer.
+ * Bytes are read until a short read (the stream is edge-triggered). The first ones go into a buffer of the core's, if
+ * others are ready too ahead of this connection's turn (loop.h): where they are a whole request, its head and body are
+ * all that is copied. Else they move to `in`, and more is read there; a body with a length is read straight into
+ * `body`. While the owner has a request, what comes is read on up to the head limit: that is how a FIN is noticed, and
+ * it is where pipelined requests wait. An idle connection holds no buffer.
  *
  * Whatever must be told to the owner, or follows from the owner's call, is done from the connection's task or from its
  * stream and timer events; so the owner is never called back from inside a call of his. */
@@ -103,6 +103,13 @@ struct bytes conn_date_line(struct server_conn *c)
     return bytes_from(s->date, CONN_DATE_LINE_BYTES);
 }
 
+/* The buffer in which `fresh` begins; it is not said to be there any more. */
+static char *take_ahead(struct server_conn *c)
+{
+    c->is_ahead = false;
+    return (char *)(uintptr_t)c->fresh.p;
+}
+
 /* ---- the memory of bodies ---- */
 
 static void uncount_body(struct server_conn *c)
@@ -174,6 +181,8 @@ static void free_conn(struct reap *r)
 void conn_close(struct server_conn *c, bool reset)
 {
     conn_move(c, CONN_CLOSED);
+    if (c->is_ahead)
+        readbuf_put(c->server->reads, take_ahead(c));
     uncount_body(c);
     conn_give_parts(c);
     stream_close(c->stream, reset);
@@ -490,20 +499,35 @@ static enum io read_into(struct server_conn *c, struct buf *b, size_t cap)
 }
 
 /* The first bytes of a request, or of what comes next. */
-static enum io read_first(struct server_conn *c)
+static enum io read_ahead(struct server_conn *c)
 {
-    struct readbufs *reads = c->server->reads;
-    char *p = readbuf_take(reads);
+    char *p = readbuf_take(c->server->reads);
     size_t n = 0;
     enum io r = stream_read(c->stream, p, FIRST_READ_BYTES, &n);
-    if (r == IO_OK) {
-        c->can_read = n == FIRST_READ_BYTES || c->is_hung_up;
-        c->fresh = bytes_from(p, n);
-        use_input(c);
-        (void)buf_put(&c->in, c->fresh);
-        c->fresh = (struct bytes){0};
+    if (r != IO_OK) {
+        readbuf_put(c->server->reads, p);
+        return r;
     }
-    readbuf_put(reads, p);
+    c->can_read = n == FIRST_READ_BYTES || c->is_hung_up;
+    c->fresh = bytes_from(p, n);
+    c->is_ahead = true;
+    return IO_OK;
+}
+
+static void use_ahead(struct server_conn *c)
+{
+    char *p = take_ahead(c);
+    use_input(c);
+    (void)buf_put(&c->in, c->fresh);
+    c->fresh = (struct bytes){0};
+    readbuf_put(c->server->reads, p);
+}
+
+static enum io read_first(struct server_conn *c)
+{
+    enum io r = read_ahead(c);
+    if (r == IO_OK)
+        use_ahead(c);
     return r;
 }
 
@@ -661,11 +685,18 @@ static void on_ready(struct stream *s, unsigned ready, void *arg)
 {
     (void)s;
     struct server_conn *c = arg;
+    if (ready == LOOP_ASK) {
+        if (is_between(c))
+            (void)read_ahead(c);
+        return;
+    }
     if (ready & LOOP_WRITE)
         write_on(c);
     if (c->sm.state == CONN_CLOSED || c->is_broken)
         return;
-    if (ready & LOOP_READ) {
+    if (c->is_ahead)
+        use_ahead(c);
+    if ((ready & LOOP_READ) && c->sm.state != CONN_CLOSED) {
         c->can_read = true;
         c->is_hung_up = c->is_hung_up || (ready & LOOP_HANGUP) != 0;
         read_on(c);
@@ -739,6 +770,7 @@ static struct server_conn *conn_new(struct server *s, struct stream *stream)
     list_put(&s->conns, &c->node);
     s->n_conns++;
     stream_on_ready(stream, on_ready, c);
+    stream_read_ahead(stream);
     return c;
 }
 

@@ -45,7 +45,8 @@ struct server_conn {
     };
 
     struct buf in;       /* read and not used yet: a partial head, pipelined requests */
-    struct bytes fresh;  /* the same, in the core's read buffer: only while it is looked at, and `in` is empty then */
+    struct bytes fresh;  /* the same, in a read buffer of the core's: only while it is looked at, or since it was read
+                            ahead in this turn; and `in` is empty then */
     struct asked *asked; /* NULL = none */
 
     struct buf out; /* from out_at on: what the socket did not take yet */
@@ -62,6 +63,7 @@ struct server_conn {
     uint32_t n_requests;
     struct sm sm;
     uint8_t n_parts;
+    bool is_ahead;   /* `fresh` was read ahead, and begins where its buffer does */
     bool can_read;   /* the last read was not short */
     bool is_hung_up; /* the peer's FIN stands behind what is still to be read: a short read is not the end */
     bool is_blocked; /* the last write was short: wait for the event */

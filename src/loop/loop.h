@@ -1,7 +1,7 @@
 /* One core's turn. Edge-triggered epoll: a descriptor is registered once for both directions; its owner reads until a
  * short read and writes until a short write.
  *
- *   turn:  wait -> clock -> due timers -> ready descriptors -> next-queue (until empty) -> reap
+ *   turn:  wait -> clock -> due timers -> reading ahead -> ready descriptors -> next-queue (until empty) -> reap
  *
  * Only the loop's own thread may call anything here but loop_mail and loop_stop. Clock calls stand in this room alone.
  * The same header has a second implementation (loop_sim.c) for tests: virtual clock, no descriptors; chosen at link
@@ -26,12 +26,18 @@ struct timer {
 };
 /* A descriptor's owner. `ready` has LOOP_READ and/or LOOP_WRITE; errors and hang-ups set both. LOOP_HANGUP comes
  * besides when the peer has finished sending or the connection is broken: a read then ends in EOF or an error without
- * another edge. */
-enum { LOOP_READ = 1, LOOP_WRITE = 2, LOOP_HANGUP = 4 };
+ * another edge.
+ * Where several descriptors are ready at once, those that read ahead are asked to before any of their handlers runs, so
+ * that the kernel's code for reading runs for all of them, and then ours. LOOP_ASK comes alone: the owner may read, and
+ * do nothing else. If nothing is left to read he sets has_read, and when his turn comes he is told LOOP_AHEAD in place
+ * of LOOP_READ. */
+enum { LOOP_READ = 1, LOOP_WRITE = 2, LOOP_HANGUP = 4, LOOP_ASK = 8, LOOP_AHEAD = 16 };
 struct watch {
     void (*fn)(struct watch *w, unsigned ready);
     int fd;        /* -1 = not registered */
-    bool is_level; /* level-triggered and read-only: listeners */
+    bool is_level;    /* level-triggered and read-only: listeners */
+    bool reads_ahead; /* is asked to, unless it has hung up */
+    bool has_read;
 };
 /* Something to do later in this turn, or in the next, at most once. */
 struct task {

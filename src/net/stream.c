@@ -63,6 +63,11 @@ void stream_on_ready(struct stream *s, stream_ready_fn *fn, void *arg)
         stream_raise(s, 0);
 }
 
+void stream_read_ahead(struct stream *s)
+{
+    s->reads_ahead = true;
+}
+
 enum io stream_read(struct stream *s, void *buf, size_t cap, size_t *n)
 {
     RM_ASSERT(!s->is_closed && cap > 0);

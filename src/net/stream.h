@@ -23,6 +23,9 @@ enum io {
  * Set by the stream's owner. */
 typedef void stream_ready_fn(struct stream *s, unsigned ready, void *arg);
 void stream_on_ready(struct stream *s, stream_ready_fn *fn, void *arg);
+/* The owner, who stays the same from here on, also takes LOOP_ASK and LOOP_AHEAD (see loop.h): he may read now, and
+ * do nothing else; later in the turn, that what he has read then is all there is. They come of TCP only. */
+void stream_read_ahead(struct stream *s);
 
 /* Reads at most cap bytes; *n is set on IO_OK (> 0). A short read (n < cap) need not be followed by another try. */
 enum io stream_read(struct stream *s, void *buf, size_t cap, size_t *n);

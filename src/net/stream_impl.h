@@ -32,6 +32,7 @@ struct stream {
     };
     uint8_t pending;
     bool is_closed;
+    bool reads_ahead; /* its owner does */
 };
 
 /* s is the first member of an object from mem_zalloc, which stream_close gives back. */

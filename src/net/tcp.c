@@ -155,9 +155,23 @@ static const struct stream_class tcp_class = {
     .is_stale = tcp_is_stale,
 };
 
+static void on_ask(struct tcp *t)
+{
+    struct stream *s = &t->stream;
+    if (!s->reads_ahead || s->fn == NULL || s->pending != 0 || t->is_hung_up)
+        return;
+    t->may_have_input = true;
+    s->fn(s, LOOP_ASK, s->arg);
+    t->watch.has_read = !t->may_have_input;
+}
+
 static void on_ready(struct watch *w, unsigned ready)
 {
     struct tcp *t = RM_CONTAINER(w, struct tcp, watch);
+    if (ready == LOOP_ASK) {
+        on_ask(t);
+        return;
+    }
     if (ready & (LOOP_READ | LOOP_HANGUP)) {
         t->is_hung_up |= (ready & LOOP_HANGUP) != 0;
         t->may_have_input = true;
@@ -186,7 +200,7 @@ static enum err wrap(struct loop *l, int fd, struct stream **out)
 {
     struct tcp *t = mem_zalloc(sizeof *t);
     t->may_have_input = true;
-    t->watch = (struct watch){.fn = on_ready, .fd = fd};
+    t->watch = (struct watch){.fn = on_ready, .fd = fd, .reads_ahead = true};
     if (watch_add(l, &t->watch) != ERR_OK) {
         mem_free(t);
         close(fd);

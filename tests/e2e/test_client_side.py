@@ -2,6 +2,9 @@
 import contextlib
 import hashlib
 import json
+import os
+import pathlib
+import signal
 import socket
 import time
 
@@ -252,3 +255,43 @@ def test_same_dialect_streams_are_byte_equal(world):
 
 SSE_HEAD_X = (b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\nrequest-id: req_p1\r\nX-Hop: 1\r\nConnection: x-hop\r\n"
               b"anthropic-ratelimit-requests-remaining: 5\r\nanthropic-organization-id: org\r\nSet-Cookie: a=b\r\n\r\n")
+
+
+@contextlib.contextmanager
+def stopped(g):
+    """What is done meanwhile lies ready when the gateway goes on."""
+    os.kill(g.proc.pid, signal.SIGSTOP)
+    wait_for(lambda: pathlib.Path(f"/proc/{g.proc.pid}/stat").read_text().rpartition(")")[2].split()[0] in "Tt", what="the gateway to stop")
+    try:
+        yield
+    finally:
+        os.kill(g.proc.pid, signal.SIGCONT)
+
+
+def post_bytes(body):
+    raw = json.dumps(body).encode()
+    return b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(raw) + raw
+
+
+def test_many_at_once(world):
+    """What many clients and their providers have sent is read before any of it is looked at: whole calls, one in parts, one that waits behind
+    another, a body longer than the first read, clients that leave."""
+    g, (a,) = world.chain(good("openai"))
+    whole = post_bytes(BODY)
+    long = post_bytes({**BODY, "messages": [{"role": "user", "content": "y" * 70_000}]})
+    asked = [whole] * 20 + [long] * 3 + [whole * 2, b"", b"junk\r\n\r\n", whole[:40]] + [whole] * 20
+    for _ in range(3):
+        clients = [g.connect() for _ in asked]
+        with stopped(g):
+            for c, data in zip(clients, asked):
+                c.sendall(data)
+            for c in clients[-8:]:
+                c.close()
+        clients[26].sendall(whole[40:])
+        for c, data in list(zip(clients, asked))[:-8]:
+            for _ in range(data.count(b"POST ")):
+                assert read_response(c).status == 200
+        assert read_response(clients[25]).status == 400
+        for c in clients[:-8]:
+            c.close()
+    assert g.chat().status == 200

@@ -15,7 +15,7 @@
 enum { TURNS_MAX = 10000 };
 
 static struct loop *l;
-static char story[256];
+static char story[1024];
 
 static void tell(const char *word)
 {
@@ -270,6 +270,134 @@ static void deleted_watch_is_not_called_in_this_turn(void **state)
     close(fds[1]);
 }
 
+struct reader {
+    struct watch watch;
+    int peer;
+    const char *name;
+    bool reads;
+    struct reader *victim;
+};
+
+static void read_dry(struct reader *r)
+{
+    char b[16];
+    ssize_t n = read(r->watch.fd, b, sizeof b);
+    assert_true(n >= 0);
+}
+
+static void on_reader(struct watch *w, unsigned ready)
+{
+    struct reader *r = RM_CONTAINER(w, struct reader, watch);
+    char word[16];
+    if (ready == LOOP_ASK && r->reads)
+        read_dry(r);
+    w->has_read = ready == LOOP_ASK && r->reads;
+    snprintf(word, sizeof word, "%s%s%s%s%s", r->name, ready == LOOP_ASK ? "?" : "", ready & LOOP_READ ? "-read" : "",
+             ready & LOOP_AHEAD ? "-ahead" : "", ready & LOOP_HANGUP ? "-hangup" : "");
+    if (ready != LOOP_WRITE)
+        tell(word);
+    if (ready & LOOP_READ)
+        read_dry(r);
+    if (r->victim != NULL && ready != LOOP_ASK && ready != LOOP_WRITE)
+        watch_del(l, &r->victim->watch);
+}
+
+static void readers_open(struct reader *r, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        int v[2];
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, v), 0);
+        r[i].watch.fn = on_reader;
+        r[i].watch.fd = v[0];
+        r[i].peer = v[1];
+        assert_int_equal(watch_add(l, &r[i].watch), ERR_OK);
+    }
+    loop_turn(l, 0); /* they can be written to */
+}
+
+static void readers_get(struct reader *r, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(write(r[i].peer, "x", 1), 1);
+    story[0] = '\0';
+    loop_turn(l, 0);
+}
+
+static void readers_close(struct reader *r, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        int fd = r[i].watch.fd;
+        watch_del(l, &r[i].watch);
+        close(r[i].peer);
+        if (fd >= 0)
+            close(fd);
+    }
+}
+
+static void several_are_read_ahead(void **state)
+{
+    struct reader r[3] = {{.name = "a", .reads = true, .watch = {.reads_ahead = true}},
+                          {.name = "b", .watch = {.reads_ahead = true}},
+                          {.name = "c"}};
+    readers_open(r, 3);
+    readers_get(r, 3);
+    assert_string_equal(story, "a? b? a-ahead b-read c-read");
+    readers_get(r, 1);
+    assert_string_equal(story, "a-read"); /* alone there is nothing to gain */
+    readers_get(r, 2);
+    assert_string_equal(story, "a? b? a-ahead b-read");
+    readers_close(r, 3);
+}
+
+static void what_has_hung_up_is_not_read_ahead(void **state)
+{
+    struct reader r[2] = {{.name = "a", .reads = true, .watch = {.reads_ahead = true}},
+                          {.name = "b", .reads = true, .watch = {.reads_ahead = true}}};
+    readers_open(r, 2);
+    assert_int_equal(write(r[0].peer, "x", 1), 1);
+    assert_int_equal(shutdown(r[0].peer, SHUT_WR), 0);
+    readers_get(r + 1, 1);
+    assert_string_equal(story, "b? a-read-hangup b-ahead");
+    readers_close(r, 2);
+}
+
+static void deleted_after_it_was_read_ahead(void **state)
+{
+    struct reader r[2] = {{.name = "a", .reads = true, .watch = {.reads_ahead = true}},
+                          {.name = "b", .reads = true, .watch = {.reads_ahead = true}}};
+    r[0].victim = &r[1];
+    readers_open(r, 2);
+    int fd = r[1].watch.fd;
+    readers_get(r, 2);
+    assert_string_equal(story, "a? b? a-ahead");
+    r[0].victim = NULL;
+    r[1].watch.fd = fd; /* comes again, and nothing is left of the turn before */
+    assert_int_equal(watch_add(l, &r[1].watch), ERR_OK);
+    loop_turn(l, 0);
+    readers_get(r + 1, 1);
+    assert_string_equal(story, "b-read");
+    readers_close(r, 2);
+}
+
+static void reading_ahead_is_bounded(void **state)
+{
+    enum { N = 40 };
+    struct reader r[N] = {0};
+    for (size_t i = 0; i < N; i++)
+        r[i] = (struct reader){.name = "", .reads = true, .watch = {.reads_ahead = true}};
+    readers_open(r, N);
+    readers_get(r, N);
+    unsigned n = 0, most = 0, told = 0;
+    for (const char *p = story; *p; p++) {
+        n = *p == '?' ? n + 1 : *p == '-' ? n - 1 : n;
+        told += *p == '-';
+        most = n > most ? n : most;
+    }
+    assert_int_equal(told, N);
+    assert_int_equal(most, 16);
+    readers_close(r, N);
+}
+
 static void level_watch_repeats(void **state)
 {
     int fds[2];
@@ -339,6 +467,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(stop_from_a_thread, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(descriptors_are_edge_triggered, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(deleted_watch_is_not_called_in_this_turn, open_loop, close_loop),
+        cmocka_unit_test_setup_teardown(several_are_read_ahead, open_loop, close_loop),
+        cmocka_unit_test_setup_teardown(what_has_hung_up_is_not_read_ahead, open_loop, close_loop),
+        cmocka_unit_test_setup_teardown(deleted_after_it_was_read_ahead, open_loop, close_loop),
+        cmocka_unit_test_setup_teardown(reading_ahead_is_bounded, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(level_watch_repeats, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(bad_descriptor_is_refused, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(clocks, open_loop, close_loop),

@@ -160,6 +160,52 @@ static void tcp_bytes_and_fin_in_one_edge(void **state)
     end_close(&e, false);
 }
 
+struct ahead {
+    struct end end; /* first */
+    size_t cap;     /* of the read when asked */
+};
+
+static void on_ahead(struct stream *s, unsigned ready, void *arg)
+{
+    struct ahead *a = arg;
+    char b[16];
+    size_t n = 0;
+    if (ready != LOOP_ASK) {
+        end_on_ready(s, ready, &a->end);
+        return;
+    }
+    a->end.last = stream_read(s, b, a->cap, &n);
+    buf_put(&a->end.in, bytes_from(b, n));
+}
+
+static int ahead_open(struct ahead *a, size_t cap)
+{
+    int fd = tcp_open(&a->end);
+    a->cap = cap;
+    stream_on_ready(a->end.stream, on_ahead, a);
+    stream_read_ahead(a->end.stream);
+    return fd;
+}
+
+static void tcp_reads_ahead(void **state)
+{
+    struct ahead a = {0}, b = {0};
+    int fd_a = ahead_open(&a, 16), fd_b = ahead_open(&b, 4);
+    assert_int_equal(write(fd_a, "12345678", 8), 8);
+    assert_int_equal(write(fd_b, "12345678", 8), 8);
+    TURN_UNTIL(l, a.end.n_ready > 0 && b.end.n_ready > 0);
+    assert_int_equal(a.end.ready & (LOOP_READ | LOOP_AHEAD), LOOP_AHEAD);
+    assert_int_equal(b.end.ready & (LOOP_READ | LOOP_AHEAD), LOOP_READ); /* it was not read dry */
+    assert_true(bytes_is(buf_bytes(&a.end.in), "12345678"));
+    assert_true(bytes_is(buf_bytes(&b.end.in), "12345678"));
+    assert_false(stream_is_stale(a.end.stream));
+    close(fd_a);
+    close(fd_b);
+    TURN_UNTIL(l, a.end.last == IO_EOF && b.end.last == IO_EOF);
+    end_close(&a.end, false);
+    end_close(&b.end, false);
+}
+
 static void tcp_reset_is_an_error(void **state)
 {
     struct end e = {0};
@@ -251,6 +297,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(closed_stream_is_told_nothing, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(readiness_waits_for_an_owner, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(tcp_bytes_and_fin_in_one_edge, open_loop, close_loop),
+        cmocka_unit_test_setup_teardown(tcp_reads_ahead, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(tcp_reset_is_an_error, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(tcp_answer_is_read_although_writing_failed, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(tcp_close_with_reset_reaches_the_peer, open_loop, close_loop),
