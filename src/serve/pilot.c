@@ -119,13 +119,12 @@ static enum passed pass_on(struct pilot *p, const struct exchange_event *ev)
     bool is_put = false;
     if (x->n != 1 || p->is_joining || !relay_flow(f->relay, p->n, x->v, loop_now_us(f->worker->loop)))
         return PASSED_NOT;
-    if (ev->is_last && draft_pass(p->draft, x, &is_put))
-        return PASSED_OUT;
+    bool is_out = ev->is_last && draft_pass(p->draft, x, &is_put);
     if (!is_put && !draft_put(p->draft, x, &n_bytes))
         feed_overrun(p);
     else if (f->shown != NULL && p->is_committed && x->v->kind == EVENT_TEXT)
         shown_text(f->shown, x->v->text);
-    return PASSED_ON;
+    return is_out ? PASSED_OUT : PASSED_ON;
 }
 
 static void feed_output(struct pilot *p, const struct output *x)
