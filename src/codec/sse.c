@@ -8,6 +8,8 @@
  * Empty lines before the first line of an event belong to that event's raw, so that raws concatenate to the input. */
 #include "codec/sse.h"
 
+#include "base/mem.h"
+
 void sse_init(struct sse *s, size_t max_event)
 {
     *s = (struct sse){.max_event = max_event, .is_first = true};
@@ -16,7 +18,11 @@ void sse_init(struct sse *s, size_t max_event)
 void sse_fini(struct sse *s)
 {
     buf_fini(&s->rest);
-    buf_fini(&s->joined);
+    if (s->joined == NULL)
+        return;
+    buf_fini(s->joined);
+    mem_put(s->joined, sizeof *s->joined);
+    s->joined = NULL;
 }
 
 void sse_feed(struct sse *s, struct bytes in)
@@ -84,13 +90,15 @@ static void take_data(struct sse *s, struct sse_event *ev, struct bytes value)
         return;
     }
     if (ev->is_verbatim) {
-        buf_clear(&s->joined);
-        buf_put(&s->joined, ev->data);
+        if (s->joined == NULL)
+            s->joined = mem_take_zero(sizeof *s->joined);
+        buf_clear(s->joined);
+        buf_put(s->joined, ev->data);
         ev->is_verbatim = false;
     }
-    buf_putc(&s->joined, '\n');
-    buf_put(&s->joined, value);
-    ev->data = buf_bytes(&s->joined);
+    buf_putc(s->joined, '\n');
+    buf_put(s->joined, value);
+    ev->data = buf_bytes(s->joined);
 }
 
 static void take_line(struct sse *s, struct sse_event *ev, struct bytes line)

@@ -13,9 +13,9 @@
 #include "base/buf.h"
 
 struct sse {
-    struct buf rest;   /* what is left of an unfinished event */
-    struct buf joined; /* data of an event with several data lines */
-    struct bytes in;   /* what is left of the fed bytes; borrowed until the next feed */
+    struct buf rest;    /* what is left of an unfinished event */
+    struct buf *joined; /* data of an event with several data lines; NULL = there was none yet */
+    struct bytes in;    /* what is left of the fed bytes; borrowed until the next feed */
     size_t max_event;
     size_t line_at;    /* of the running event: where its current line starts */
     bool has_line;     /* of the running event: it has a line that is not empty */

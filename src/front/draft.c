@@ -28,6 +28,12 @@ struct collecting {
     struct sse sse; /* the provider's events once more */
 };
 
+/* What the client has of a stream that another draft may have to go on with. */
+struct noted {
+    struct encoder_begun begun; /* id and model are in `names` */
+    struct arena names;
+};
+
 struct draft {
     struct client_call *call; /* not touched by draft_free: it may be gone by then */
     struct draft_options o;
@@ -41,11 +47,10 @@ struct draft {
     struct buf held;      /* made and not lent yet */
     struct buf waiting;   /* RELAY: a finish and what followed it without a token */
     uint64_t n_collected; /* of a whole answer, roughly what is kept of it */
-    const struct fields *fields; /* the provider's; NULL = none, or the head is out */
-    size_t n_lent;               /* bytes of `held` that the inbound has until the flush */
-    struct encoder *encoder;     /* ENCODE, else NULL */
-    struct encoder_begun begun;  /* RELAY, with `shown`: what the client has; id and model are in `names` */
-    struct arena names;
+    const struct fields *fields;   /* the provider's; NULL = none, or the head is out */
+    size_t n_lent;                 /* bytes of `held` that the inbound has until the flush */
+    struct encoder *encoder;       /* ENCODE, else NULL */
+    struct noted *noted;           /* RELAY, with `shown`, else NULL */
     struct collecting *collecting; /* COLLECT, else NULL */
 };
 
@@ -63,7 +68,7 @@ struct draft *draft_new(struct client_call *c, const struct draft_options *o)
     struct draft *d = mem_take_zero(sizeof *d);
     d->call = c;
     d->o = *o;
-    d->is_stream = c->call.is_stream;
+    d->is_stream = c->is_stream;
     return d;
 }
 
@@ -81,14 +86,16 @@ void draft_free(struct draft *d)
     }
     buf_fini(&d->held);
     buf_fini(&d->waiting);
-    arena_fini(&d->names);
+    if (d->noted != NULL)
+        arena_fini(&d->noted->names);
+    mem_put(d->noted, sizeof *d->noted);
     mem_put(d, sizeof *d);
 }
 
 static struct encoder_options answer_options(const struct draft *d)
 {
     return (struct encoder_options){.is_stream = d->is_stream,
-                                    .wants_usage = d->call->call.wants_usage,
+                                    .wants_usage = d->call->call->wants_usage,
                                     .model = bytes_of(d->o.model),
                                     .created_wall_s = d->o.wall_ms / 1000,
                                     .id_seed = d->call->id,
@@ -239,24 +246,27 @@ static size_t relay_raw(struct draft *d, const struct output *in)
  * JSON: a text that holds such a word has its quotes escaped. */
 static void note_begun(struct draft *d, const struct output *in)
 {
+    if (d->noted == NULL)
+        d->noted = mem_take_zero(sizeof *d->noted);
+    struct noted *n = d->noted;
     for (size_t i = 0; i < in->n; i++) {
         const struct event *e = &in->v[i];
-        if (e->kind != EVENT_START || d->begun.is_on)
+        if (e->kind != EVENT_START || n->begun.is_on)
             continue;
-        d->begun = (struct encoder_begun){
-            .is_on = true, .id = arena_dup(&d->names, e->id), .model = arena_dup(&d->names, e->text)};
+        n->begun = (struct encoder_begun){
+            .is_on = true, .id = arena_dup(&n->names, e->id), .model = arena_dup(&n->names, e->text)};
     }
     if (bytes_find(in->raw, BYTES("\"content_block_start\"")) != SIZE_MAX)
-        d->begun.is_text_open = true;
+        n->begun.is_text_open = true;
     if (bytes_find(in->raw, BYTES("\"content_block_stop\"")) != SIZE_MAX) {
-        d->begun.is_text_open = false;
-        d->begun.n_blocks++;
+        n->begun.is_text_open = false;
+        n->begun.n_blocks++;
     }
 }
 
 void draft_leave(const struct draft *d)
 {
-    struct encoder_begun begun = d->begun;
+    struct encoder_begun begun = d->noted != NULL ? d->noted->begun : (struct encoder_begun){0};
     if (d->mode == MODE_ENCODE)
         encoder_begun(d->encoder, &begun);
     shown_begun(d->o.shown, &begun);

@@ -21,18 +21,18 @@
 
 static struct visit *visit_new(struct front *f, struct inbound *in)
 {
+    enum { NAME_BYTES = 32 /* a client key's, as they are long */ };
     const struct dialect *asked = dialect_by_path(in->head->path);
-    struct visit *v = arena_alloc_raw(in->arena, sizeof *v);
+    arena_reserve(&in->arena, sizeof(struct visit) + NAME_BYTES);
+    struct visit *v = arena_alloc_raw(&in->arena, sizeof *v);
     *v = (struct visit){.front = f,
                         .endpoint = asked != NULL ? ENDPOINT_CALL : ENDPOINT_NONE,
-                        .asked = "",
                         .call = {.inbound = in,
-                                 .arena = in->arena,
+                                 .arena = &in->arena,
                                  .dialect = asked != NULL ? asked : dialect_of_errors(in->head->path),
                                  .key = "",
                                  .id = f->handler.new_id(f->arg),
-                                 .trace_id = "",
-                                 .call = {.max_tokens = -1}}};
+                                 .trace_id = ""}};
     text_id(v->call.id, v->call.id_text);
     in->owner = v;
     return v;
@@ -106,7 +106,7 @@ static unsigned on_head(struct inbound *in, void *arg)
 static void on_refused(struct inbound *in, unsigned status, const char *why, void *arg)
 {
     struct visit *v = in->owner != NULL ? in->owner : visit_new(arg, in);
-    if (v->reason.status == 0)
+    if (v->refusal == NULL)
         refusal_by_driver(v, status, why);
     refusal_answer(v);
 }
@@ -119,7 +119,6 @@ static void read_trace(struct visit *v)
     struct bytes value = fields_get(fields, "traceparent"), trace_id;
     if (fields_count(fields, "traceparent") != 1 || !traceparent_parse(value, &trace_id))
         return;
-    v->call.traceparent = value;
     v->call.trace_id = arena_dup(v->call.arena, trace_id).p;
 }
 
@@ -127,23 +126,37 @@ static void start_call(struct visit *v)
 {
     struct client_call *c = &v->call;
     const char *why = "the body cannot be read";
-    c->body = c->inbound->body;
+    struct arena *arena = &c->inbound->asked_arena;
+    struct call *call = arena_alloc_raw(arena, sizeof *call);
     read_trace(v);
-    enum err e = dialect_read_call(c->dialect, c->body, (unsigned)c->config->limits.json_depth, c->inbound->asked_arena,
-                                   &c->call, &why);
+    enum err e =
+        dialect_read_call(c->dialect, c->inbound->body, (unsigned)c->config->limits.json_depth, arena, call, &why);
     if (e != ERR_OK) {
         refusal_body(v, why);
         refusal_answer(v);
         return;
     }
-    c->route = config_route(c->config, c->call.model);
+    c->call = call;
+    c->is_stream = call->is_stream;
+    c->route = config_route(c->config, call->model);
     if (c->route == NULL) {
-        v->asked = arena_dup(c->arena, c->call.model).p;
         refusal_model(v, c->config);
         refusal_answer(v);
         return;
     }
     v->front->handler.on_call(c, v->front->arg);
+}
+
+struct bytes call_traceparent(const struct client_call *c)
+{
+    bool has_one = c->trace_id[0] != '\0';
+    return has_one ? fields_get(&c->inbound->head->fields, "traceparent") : (struct bytes){0};
+}
+
+void call_let_go_of_request(struct client_call *c)
+{
+    c->call = NULL;
+    inbound_drop_request(c->inbound);
 }
 
 static void answer_models(struct visit *v)

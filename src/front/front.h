@@ -34,22 +34,26 @@ struct front_handler {
     void (*on_refused)(const struct request_record *rec, void *arg);
 };
 
+/* Kept as long as its answer takes; what only the request needs lies with the request's bytes. */
 struct client_call {
-    struct inbound *inbound;
-    struct arena *arena;   /* the inbound's */
-    struct config *config; /* one reference, released by the front when the call is finished */
+    struct inbound *inbound; /* its head and body: until the request is let go */
+    struct arena *arena;     /* the inbound's */
+    struct config *config;   /* one reference, released by the front when the call is finished */
     const struct dialect *dialect;
     const struct route_conf *route;
-    struct call call;
-    const char *key; /* name of the client key, "" = none */
+    const struct call *call; /* in the inbound's asked_arena; NULL before the body was read, and once it was let go */
+    const char *key;         /* name of the client key, "" = none */
     uint64_t id;
     char id_text[20];
-    const char *trace_id; /* from traceparent, "" = none */
-    struct bytes traceparent;
-    struct bytes body;
+    bool is_stream; /* as the call says */
     bool head_sent;
-    void *owner; /* serve's */
+    const char *trace_id; /* from traceparent, "" = none */
+    void *owner;          /* serve's */
 };
+/* The traceparent that the client sent, where it can be read; "" = none. */
+struct bytes call_traceparent(const struct client_call *c);
+/* The request's bytes go, and `call` with them. */
+void call_let_go_of_request(struct client_call *c);
 
 struct front *front_new(struct loop *l, const struct server_limits *limits, const struct front_handler *h, void *arg);
 void front_accept(struct front *f, struct stream *s);

@@ -19,13 +19,14 @@ static const char *shown(struct visit *v, struct bytes text)
 static unsigned set(struct visit *v, unsigned status, const char *code, const char *anthropic_type,
                     struct bytes message)
 {
-    v->reason = (struct answer_error){.status = status,
-                                      .openai_type = status >= 500 ? "server_error" : "invalid_request_error",
-                                      .openai_code = code,
-                                      .anthropic_type = anthropic_type,
-                                      .message = message,
-                                      .retry_after_ms = -1,
-                                      .request_id = v->call.id_text};
+    v->refusal = ARENA_NEW(v->call.arena, struct refusal);
+    v->refusal->reason = (struct answer_error){.status = status,
+                                               .openai_type = status >= 500 ? "server_error" : "invalid_request_error",
+                                               .openai_code = code,
+                                               .anthropic_type = anthropic_type,
+                                               .message = message,
+                                               .retry_after_ms = -1,
+                                               .request_id = v->call.id_text};
     return status;
 }
 
@@ -39,8 +40,9 @@ unsigned refusal_method(struct visit *v, struct bytes method, const char *allow)
 {
     struct bytes message =
         arena_printf(v->call.arena, "Method %s is not allowed here; allowed: %s.", shown(v, method), allow);
-    v->allow = allow;
-    return set(v, 405, "method_not_allowed", "invalid_request_error", message);
+    set(v, 405, "method_not_allowed", "invalid_request_error", message);
+    v->refusal->allow = allow;
+    return 405;
 }
 
 unsigned refusal_key(struct visit *v, bool has_key)
@@ -57,14 +59,14 @@ unsigned refusal_body(struct visit *v, const char *why)
 
 unsigned refusal_model(struct visit *v, const struct config *c)
 {
-    const char *asked = shown(v, v->call.call.model);
-    const char *near = models_nearest(c, v->call.call.model);
+    struct bytes model = v->call.call->model;
+    const char *asked = shown(v, model), *near = models_nearest(c, model);
     struct bytes message =
         near == NULL
             ? arena_printf(v->call.arena, "The model '%s' does not exist here.", asked)
             : arena_printf(v->call.arena, "The model '%s' does not exist here. Did you mean '%s'?", asked, near);
     set(v, 404, "model_not_found", "not_found_error", message);
-    v->reason.param = "model";
+    v->refusal->reason.param = "model";
     return 404;
 }
 
@@ -78,7 +80,7 @@ unsigned refusal_by_driver(struct visit *v, unsigned status, const char *why)
     case 503:
         set(v, status, "overloaded", "overloaded_error",
             BYTES("The gateway holds as many request bodies as limits.memory allows."));
-        v->reason.retry_after_ms = 1000;
+        v->refusal->reason.retry_after_ms = 1000;
         return status;
     default:
         return set(v, status, NULL, status >= 500 ? "api_error" : "invalid_request_error", bytes_of(why));
@@ -92,10 +94,10 @@ static struct request_record record_of(const struct visit *v)
     return (struct request_record){.id = c->id,
                                    .started_wall_ms = loop_wall_ms(v->front->loop) - us / 1000,
                                    .key = c->key,
-                                   .route = v->asked,
+                                   .route = c->call != NULL ? arena_dup(c->arena, c->call->model).p : "",
                                    .dialect = c->dialect->name,
-                                   .is_stream = c->call.is_stream,
-                                   .status = (uint16_t)v->reason.status,
+                                   .is_stream = c->is_stream,
+                                   .status = (uint16_t)v->refusal->reason.status,
                                    .outcome = OUTCOME_CLIENT_ERROR,
                                    .served_link = -1,
                                    .ttft_us = -1,
@@ -109,19 +111,20 @@ static struct request_record record_of(const struct visit *v)
 void refusal_answer(struct visit *v)
 {
     struct buf body = {0}, fields = {0};
-    v->reason.status = error_status(v->call.dialect, &v->reason);
+    struct answer_error *reason = &v->refusal->reason;
+    reason->status = error_status(v->call.dialect, reason);
     struct request_record rec = record_of(v);
     struct reply_facts facts = {.id_text = v->call.id_text, .rec = &rec};
     if (v->front->handler.on_refused != NULL)
         v->front->handler.on_refused(&rec, v->front->arg);
-    if (v->allow != NULL)
-        head_put_field(&fields, "allow", bytes_of(v->allow));
-    if (v->reason.status == 401)
+    if (v->refusal->allow != NULL)
+        head_put_field(&fields, "allow", bytes_of(v->refusal->allow));
+    if (reason->status == 401)
         head_put_field(&fields, "www-authenticate", BYTES("Bearer"));
-    if (v->reason.retry_after_ms >= 0)
+    if (reason->retry_after_ms >= 0)
         head_put_field(&fields, "retry-after", BYTES("1"));
-    error_body(v->call.dialect, &v->reason, &body);
-    reply_whole(&v->call, v->reason.status, &facts, buf_bytes(&fields), buf_bytes(&body));
+    error_body(v->call.dialect, reason, &body);
+    reply_whole(&v->call, reason->status, &facts, buf_bytes(&fields), buf_bytes(&body));
     buf_fini(&fields);
     buf_fini(&body);
 }

@@ -145,7 +145,7 @@ void call_answer_error(struct client_call *c, const struct answer_error *e, cons
                                 .provider = rec ? rec->provider : NULL,
                                 .model = rec ? rec->model : NULL,
                                 .rec = rec,
-                                .with_cost = !c->call.is_stream};
+                                .with_cost = !c->is_stream};
     if (c->head_sent) {
         call_error_in_stream(c, e);
         return;
@@ -173,7 +173,7 @@ void call_error_in_stream(struct client_call *c, const struct answer_error *e)
 /* A whole answer has no place for a comment: such a client waits. */
 void call_heartbeat(struct client_call *c, const struct request_record *rec)
 {
-    if (!c->call.is_stream)
+    if (!c->is_stream)
         return;
     if (!c->head_sent) {
         struct reply_facts facts = {.id_text = c->id_text, .rec = rec};

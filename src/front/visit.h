@@ -7,13 +7,16 @@
 
 enum endpoint { ENDPOINT_NONE, ENDPOINT_CALL, ENDPOINT_MODELS, ENDPOINT_HEALTHZ, ENDPOINT_READYZ };
 
+struct refusal {
+    struct answer_error reason;
+    const char *allow; /* of a 405; NULL else */
+};
+
 struct visit {
     struct client_call call; /* config is NULL until the body is whole */
     struct front *front;
     enum endpoint endpoint;
-    const char *allow;          /* of a 405; NULL else */
-    const char *asked;          /* model the client named, where there is none of that name; "" else */
-    struct answer_error reason; /* why it is refused; status 0 = it is not */
+    struct refusal *refusal; /* NULL = it is not refused */
 };
 
 static inline struct visit *visit_of_call(struct client_call *c)

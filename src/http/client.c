@@ -62,7 +62,7 @@ struct client_conn {
     struct body_reader reader;
     char *read;       /* the borrowed buffer, or NULL */
     struct bytes in;  /* what of it is not used yet */
-    uint64_t turn_us; /* when n_reads began: a turn's clock is its own */
+    uint32_t turn_us; /* when n_reads began, the low half: a turn's clock is its own */
     struct sm request, response;
     uint8_t n_reads, n_interim;
     bool is_readable; /* reading may give something */
@@ -224,9 +224,9 @@ static void on_task(struct task *t)
 static bool has_had_its_turn(struct client_conn *c)
 {
     uint64_t now = loop_now_us(c->loop);
-    if (c->turn_us != now)
+    if (c->turn_us != (uint32_t)now)
         c->n_reads = 0;
-    c->turn_us = now;
+    c->turn_us = (uint32_t)now;
     if (c->n_reads++ < READS_PER_TURN)
         return false;
     loop_defer(c->loop, &c->task);

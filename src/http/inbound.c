@@ -17,7 +17,7 @@ enum {
 
 static struct server_conn *conn_of(struct inbound *in)
 {
-    return in->conn;
+    return RM_CONTAINER(in, struct server_conn, inbound);
 }
 
 static struct iovec vector(struct bytes b)
@@ -307,12 +307,13 @@ void inbound_abort(struct inbound *in)
 
 bool inbound_is_full(const struct inbound *in)
 {
-    return in->conn->is_full;
+    return conn_of((struct inbound *)(uintptr_t)in)->is_full;
 }
 
 bool inbound_head_sent(const struct inbound *in)
 {
-    return in->conn->sm.state == CONN_ANSWERING || in->conn->sm.state == CONN_FINISHING;
+    unsigned state = conn_of((struct inbound *)(uintptr_t)in)->sm.state;
+    return state == CONN_ANSWERING || state == CONN_FINISHING;
 }
 
 void inbound_drop_request(struct inbound *in)

@@ -133,7 +133,7 @@ void conn_drop_asked(struct server_conn *c)
     drop_body(c);
     c->inbound.head = &no_head;
     c->asked = NULL;
-    arena_fini(&c->asked_arena);
+    arena_fini(&c->inbound.asked_arena);
 }
 
 /* ---- room for parts ---- */
@@ -161,7 +161,7 @@ void conn_give_parts(struct server_conn *c)
 static void release_request(struct server_conn *c)
 {
     conn_drop_asked(c);
-    arena_fini(&c->arena);
+    arena_fini(&c->inbound.arena);
     c->inbound = (struct inbound){.head = &no_head};
 }
 
@@ -172,8 +172,8 @@ static void free_conn(struct reap *r)
     buf_fini(&c->out);
     if (c->asked != NULL)
         buf_fini(&c->asked->body);
-    arena_fini(&c->asked_arena);
-    arena_fini(&c->arena);
+    arena_fini(&c->inbound.asked_arena);
+    arena_fini(&c->inbound.arena);
     mem_count(MEM_CONN, -1);
     mem_free(c);
 }
@@ -216,13 +216,6 @@ bool conn_must_close(const struct server_conn *c)
 
 /* ---- requests ---- */
 
-static void begin_inbound(struct server_conn *c)
-{
-    c->inbound.conn = c;
-    c->inbound.arena = &c->arena;
-    c->inbound.asked_arena = &c->asked_arena;
-}
-
 /* head: static, or in asked_arena. */
 static void set_head(struct server_conn *c, const struct head *head)
 {
@@ -238,7 +231,6 @@ static void refuse_and(struct server_conn *c, bool can_stay, unsigned status, co
     conn_set_deadline(c, 0);
     drop_body(c);
     c->inbound.body = (struct bytes){NULL, 0};
-    begin_inbound(c);
     c->must_close = !can_stay;
     conn_move(c, CONN_WAITING);
     c->server->handler.on_refused(&c->inbound, status, why, c->server->arg);
@@ -277,7 +269,7 @@ static void drop_unread(struct server_conn *c, size_t n)
 /* The head stays with the request. */
 static void keep_head(struct server_conn *c, struct bytes text)
 {
-    char *copy = arena_alloc_raw(&c->asked_arena, text.n);
+    char *copy = arena_alloc_raw(&c->inbound.asked_arena, text.n);
     memcpy(copy, text.p, text.n);
     head_move(&c->asked->head, text, copy);
     set_head(c, &c->asked->head);
@@ -361,9 +353,9 @@ static bool step_head(struct server_conn *c)
     }
     size_t used = 0;
     const char *why = NULL;
-    c->asked = ARENA_NEW(&c->asked_arena, struct asked);
+    c->asked = ARENA_NEW(&c->inbound.asked_arena, struct asked);
     enum head_result r =
-        head_parse(in, HEAD_REQUEST, false, &s->limits.head, &c->asked_arena, &c->asked->head, &used, &why);
+        head_parse(in, HEAD_REQUEST, false, &s->limits.head, &c->inbound.asked_arena, &c->asked->head, &used, &why);
     if (r == HEAD_MORE) {
         conn_drop_asked(c);
         return false;
@@ -374,7 +366,6 @@ static bool step_head(struct server_conn *c)
     }
     keep_head(c, bytes_slice(in, 0, used));
     c->n_requests++;
-    begin_inbound(c);
     if (!refuse_by_head(c))
         begin_body(c);
     return true;
@@ -793,7 +784,6 @@ static void turn_away(struct server_conn *c)
     jw_null(&w);
     jw_end(&w);
     jw_end(&w);
-    begin_inbound(c);
     c->must_close = true;
     conn_move(c, CONN_HEAD);
     conn_move(c, CONN_WAITING);

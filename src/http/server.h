@@ -41,14 +41,13 @@ struct server_handler {
     void (*on_writable)(struct inbound *in, void *arg);
 };
 
-struct inbound {
-    struct server_conn *conn;
-    struct arena *arena;       /* of this request; released when it is finished */
-    struct arena *asked_arena; /* for what is only needed as long as the request's own bytes are; released with them */
-    const struct head *head;   /* never NULL */
-    struct bytes body;         /* whole, de-chunked */
-    uint64_t arrived_us;       /* when the head began to be read */
-    void *owner;               /* the owner's own */
+struct inbound {              /* a part of its connection */
+    struct arena arena;       /* of this request; released when it is finished */
+    struct arena asked_arena; /* for what is only needed as long as the request's own bytes are; released with them */
+    const struct head *head;  /* never NULL */
+    struct bytes body;        /* whole, de-chunked */
+    uint64_t arrived_us;      /* when the head began to be read */
+    void *owner;              /* the owner's own */
 };
 
 struct server *server_new(struct loop *l, const struct server_limits *limits, const struct server_handler *h,

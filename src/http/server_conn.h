@@ -24,7 +24,7 @@ enum {
     CONN_DATE_LINE_BYTES = 37    /* "date: Sun, 06 Nov 1994 08:49:37 GMT" and CRLF */
 };
 
-/* The request as it came: from its head on, and until nobody needs it. In asked_arena. */
+/* The request as it came: from its head on, and until nobody needs it. In the inbound's asked_arena. */
 struct asked {
     struct head head;
     struct body_reader reader;
@@ -59,7 +59,6 @@ struct server_conn {
     };
 
     struct inbound inbound;
-    struct arena arena, asked_arena;
     uint32_t n_requests;
     struct sm sm;
     uint8_t n_parts;
@@ -70,8 +69,8 @@ struct server_conn {
     bool is_broken;  /* a write failed; the task tells */
     bool is_eof, is_full;
     bool must_close; /* after this answer */
-    bool is_chunked, is_bodyless;
-    bool may_stay, is_of_minor_0; /* as the request's head says */
+    bool is_chunked : 1, is_bodyless : 1;
+    bool may_stay : 1, is_of_minor_0 : 1; /* as the request's head says */
 };
 
 static inline size_t conn_pending(const struct server_conn *c)

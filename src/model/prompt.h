@@ -19,14 +19,14 @@ enum {
 };
 
 struct prompt_record {
-    bool is_known;                             /* false: of a ledger that did not keep it yet */
+    bool is_known; /* false: of a ledger that did not keep it yet */
+    unsigned needs;
     uint64_t talk_hash, head_hash, cache_hash; /* as in struct call; 0 = none */
     int64_t head_bytes;                        /* text before the first of the user's messages */
     int64_t cache_bytes;                       /* text up to the last place where a cache was asked for; 0 = none was */
     int64_t cache_ttl_s;                       /* of that cache; 0 = none was asked for */
     uint64_t affinity_key; /* whose conversation, where prompt_cache_key or x-session-id said so; 0 = they did not */
-    unsigned needs;
-    const char *routing; /* x-routing as it came; "" = none */
+    const char *routing;   /* x-routing as it came; "" = none */
 };
 
 /* ttl_s: of the cache that the request asks for, 0 = none. affinity_key: of whatever origin. */

@@ -9,10 +9,10 @@
 
 struct directive {
     const struct link_conf **order; /* exactly these, in this order; NULL = the route's chain */
-    size_t n_order;
+    uint16_t n_order;
+    bool fallback_off;
     uint32_t ttft_ms;     /* 0 = not given */
     uint32_t deadline_ms; /* 0 = not given */
-    bool fallback_off;
     uint32_t cache_ttl_s; /* x-cache; 0 = not given */
 };
 

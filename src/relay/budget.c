@@ -98,11 +98,13 @@ void budget_close(struct relay *r, uint64_t now_us)
 void budget_settle(struct relay *r)
 {
     const struct request_record *rec = &r->record;
+    struct call room;
     if (r->env->latency == NULL || rec->served_link < 0)
         return;
+    const struct call *call = relay_call(r, &room);
     for (uint16_t i = 0; i < rec->n_attempts; i++) {
         const struct attempt_record *a = &rec->attempts[i];
         if (a->outcome == OUTCOME_TTFT_TIMEOUT && !a->is_served && a->link != rec->served_link)
-            latency_moved(r->env->latency, latency_key_of(r->route->links[a->link].target_id, r->call));
+            latency_moved(r->env->latency, latency_key_of(r->route->links[a->link].target_id, call));
     }
 }

@@ -55,7 +55,7 @@ static void choose_order(struct caching *c, const struct caching_start *s, struc
         tell(c, s->arena, 0, why);
     }
     d->order = links;
-    d->n_order = s->route->n_links;
+    d->n_order = (uint16_t)s->route->n_links;
 }
 
 void caching_begin(struct caching *c, const struct caching_start *s, struct directive *d)
@@ -122,10 +122,11 @@ void caching_commit(struct caching *c, const struct relay *r, uint16_t n, uint64
 void caching_end(struct caching *c, struct relay *r, uint64_t now_us)
 {
     const struct request_record *rec = relay_record(r);
+    struct call room;
+    const struct call *call = relay_call(r, &room);
     for (uint16_t i = rec->n_attempts; i-- > 0;)
         if (rec->attempts[i].tokens_from == TOKENS_REPORTED)
-            cache_learn(c->memory, r->call, &r->route->links[rec->attempts[i].link], &rec->attempts[i], c->ttl_s,
-                        now_us);
+            cache_learn(c->memory, call, &r->route->links[rec->attempts[i].link], &rec->attempts[i], c->ttl_s, now_us);
     for (const struct caching_words *t = c->told; t != NULL; t = t->next)
         relay_note(r, t->n, t->words);
 }

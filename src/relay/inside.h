@@ -61,7 +61,8 @@ struct relay {
     const struct route_conf *route;
     const struct directive *directive;    /* may be NULL */
     const struct link_conf *const *order; /* of the chain, by x-routing; NULL = as the route has it */
-    const struct call *call;
+    const struct call *call;              /* NULL = let go: relay_call */
+    int64_t n_choices;                    /* of it, once it was let go */
     struct arena *arena;
     uint64_t zero_us;          /* the request's arrival */
     uint64_t deadline_us;      /* until the commit */
@@ -70,7 +71,6 @@ struct relay {
     uint64_t hedge_due_us;     /* 0 = none is planned */
     uint16_t n_chain, next;    /* next: place to try next */
     uint16_t cap_attempts;
-    struct sm sm;
     bool is_later;      /* an earlier link failed for its own reasons */
     bool is_head_sent;  /* the client has seen a status */
     struct attempt now; /* the attempt that is out, or was last: what an event is about */
@@ -80,6 +80,7 @@ struct relay {
     uint32_t n_retries;
     bool was_waited;
     bool has_link_failed; /* for its own reasons */
+    struct sm sm;         /* the request's; here, where there is room for it */
     struct trial trial;   /* held by this request */
 
     /* In the arena, where there is need of them; else NULL. */
@@ -190,6 +191,8 @@ bool resume_is_refusal(const struct relay *r, const struct failure *f);
 struct trouble *relay_trouble(struct relay *r);
 /* May the link at this place be tried, health aside? */
 struct candidate relay_candidate(const struct relay *r, size_t place);
+/* The call; where it was let go, what is on record of it, in *room. */
+const struct call *relay_call(const struct relay *r, struct call *room);
 /* The link speaks the client's dialect. */
 bool relay_speaks(const struct relay *r, const struct link_conf *link);
 struct relay_action *relay_act(struct relay *r, enum relay_action_kind kind);

@@ -635,9 +635,10 @@ bool relay_speaks(const struct relay *r, const struct link_conf *link)
 struct candidate relay_candidate(const struct relay *r, size_t place)
 {
     const struct link_conf *link = relay_link(r, place);
+    struct call room;
     if (r->marks[place] & PLACE_UNBUILDABLE)
         return (struct candidate){.skip = OUTCOME_SKIPPED_INCAPABLE, .why = "the request cannot be expressed there"};
-    return candidate_of(r->call, link, relay_link(r, 0), relay_speaks(r, link));
+    return candidate_of(relay_call(r, &room), link, relay_link(r, 0), relay_speaks(r, link));
 }
 
 static size_t length_of_chain(const struct relay_start *s)
@@ -698,6 +699,29 @@ bool relay_is_committed(const struct relay *r)
 const struct request_record *relay_record(const struct relay *r)
 {
     return &r->record;
+}
+
+void relay_let_go_of_call(struct relay *r)
+{
+    RM_ASSERT(r->out == NULL && relay_is_committed(r) && r->resume == NULL);
+    if (r->call != NULL)
+        r->n_choices = r->call->n;
+    r->call = NULL;
+}
+
+const struct call *relay_call(const struct relay *r, struct call *room)
+{
+    const struct request_record *rec = &r->record;
+    if (r->call != NULL)
+        return r->call;
+    *room = (struct call){.is_stream = rec->is_stream,
+                          .max_tokens = rec->max_tokens,
+                          .effort = bytes_of(rec->effort),
+                          .prompt_bytes = (uint64_t)rec->prompt_bytes,
+                          .prefix_hash = rec->prefix_hash};
+    prompt_to_call(&rec->prompt, room);
+    room->n = r->n_choices;
+    return room;
 }
 
 void relay_set_status(struct relay *r, unsigned status)

@@ -145,10 +145,13 @@ struct relay_actions {
 };
 
 /* What an undisturbed request takes of the arena for it, with an id of its provider's. */
-enum { RELAY_BYTES = 880 };
+enum { RELAY_BYTES = 848 };
 /* Memory comes from the arena. What env and `start` point to, and env itself, must outlive the relay; `start` need not.
- * call: its hashes, sizes and needs are looked at to the end, of its texts `effort` and `state` as well. */
+ * call: until relay_let_go_of_call, or to the end. */
 struct relay *relay_new(struct arena *a, const struct relay_env *env, const struct relay_start *start);
+/* The call goes before the request's end: of a stream that is shown, and whose route does not resume. From then on the
+ * engine goes by what is on record of it. Not while an event is fed. */
+void relay_let_go_of_call(struct relay *r);
 /* Feeds one event; *out is overwritten. */
 void relay_event(struct relay *r, const struct relay_event *ev, struct relay_actions *out);
 /* RELAY_CONNECTED of attempt n and, with is_sent, RELAY_SENT: without a look at the clocks, and no action follows. So

@@ -95,7 +95,8 @@ void trail_close(struct relay *r, enum outcome o, const struct failure *failure,
         rec->in_stream = failure->in_stream || rec->is_served;
         rec->retry_after_ms = failure->retry_after_ms;
     }
-    meter_close(a, r->call, failure, r->env->ratios);
+    struct call room;
+    meter_close(a, relay_call(r, &room), failure, r->env->ratios);
     budget_close(r, now_us);
     attempt_move(a, ATTEMPT_CLOSED);
 }

@@ -32,7 +32,7 @@ static void commit(struct flight *f, uint16_t n)
     caching_commit(&f->caching, f->relay, n, loop_now_us(f->worker->loop));
     draft_commit(p->draft, relay_record(f->relay));
     f->status = (uint16_t)draft_status(p->draft);
-    if (f->call->call.is_stream && pilot_is_sent(p))
+    if (f->call->is_stream && pilot_is_sent(p))
         pilot_let_go_of_request(p);
 }
 
@@ -116,6 +116,7 @@ static void record(struct flight *f)
     timer_cancel(w->loop, &f->timer);
     list_del(&f->node);
     atomic_store_explicit(&w->stats.in_flight, w->stats.in_flight - 1, memory_order_relaxed);
+    f->reap = (struct reap){.fn = release_flight};
     loop_reap(w->loop, &f->reap);
 }
 
@@ -265,14 +266,14 @@ static void refuse(struct worker *w, struct client_call *c, const char *code, co
                                  .key = c->key,
                                  .route = c->route->model,
                                  .dialect = c->dialect->name,
-                                 .is_stream = c->call.is_stream,
+                                 .is_stream = c->is_stream,
                                  .status = 400,
                                  .outcome = OUTCOME_CLIENT_ERROR,
                                  .served_link = -1,
                                  .ttft_us = -1,
                                  .total_us = (int64_t)(now - c->inbound->arrived_us),
-                                 .prompt_bytes = (int64_t)c->call.prompt_bytes,
-                                 .max_tokens = c->call.max_tokens,
+                                 .prompt_bytes = (int64_t)c->call->prompt_bytes,
+                                 .max_tokens = c->call->max_tokens,
                                  .effort = "",
                                  .adjusted = "",
                                  .trace_id = c->trace_id};
@@ -290,11 +291,10 @@ static struct flight *new_flight(struct worker *w, struct client_call *c)
     f->worker = w;
     f->call = c;
     f->config = config_ref(c->config);
-    f->reap.fn = release_flight;
     f->timer.fn = on_timer;
     list_init(&f->attempts);
     list_init(&f->node);
-    if (c->route->resume && c->call.is_stream) {
+    if (c->route->resume && c->is_stream) {
         f->shown = ARENA_NEW(&f->arena, struct shown);
         shown_init(f->shown, &f->arena, f->config->limits.gate_bytes);
     }
@@ -303,22 +303,13 @@ static struct flight *new_flight(struct worker *w, struct client_call *c)
     return f;
 }
 
-/* What the engine looks at to the end is not to go with the request's bytes. */
-static void keep_facts(struct client_call *c)
-{
-    if (c->call.effort.n > 0)
-        c->call.effort = arena_dup(c->arena, c->call.effort);
-    if (c->call.state.n > 0)
-        c->call.state = arena_dup(c->arena, c->call.state);
-}
-
 static void begin_caching(struct flight *f, const struct client_call *c, uint64_t key)
 {
     struct worker *w = f->worker;
     struct caching_start start = {.memory = w->caches,
                                   .registry = w->registry,
                                   .route = c->route,
-                                  .facts = &c->call,
+                                  .facts = c->call,
                                   .key = key,
                                   .arena = &f->arena,
                                   .now_us = loop_now_us(w->loop)};
@@ -338,18 +329,17 @@ void flight_start(struct worker *w, struct client_call *c)
     }
     if (c->route->index < w->n_route_used)
         w->route_used_us[c->route->index] = loop_now_us(w->loop);
-    keep_facts(c);
     struct flight *f = new_flight(w, c);
     c->owner = f;
     f->directive = directive;
     const struct fields *fields = &c->inbound->head->fields;
     struct bytes routing = fields_get(fields, "x-routing");
-    uint64_t key = affinity_key(&c->call, fields_get(fields, "x-session-id"));
+    uint64_t key = affinity_key(c->call, fields_get(fields, "x-session-id"));
     begin_caching(f, c, key);
     struct relay_start start = {.config = f->config,
                                 .route = c->route,
                                 .directive = &f->directive,
-                                .call = &c->call,
+                                .call = c->call,
                                 .id = c->id,
                                 .started_wall_ms = loop_turn_wall_ms(w->loop),
                                 .now_us = c->inbound->arrived_us,

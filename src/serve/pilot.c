@@ -397,14 +397,14 @@ static void open_exchange(struct pilot *p, const struct relay_action *a, const s
                                  .body = *body,
                                  .is_stream = a->is_stream,
                                  .is_fresh = a->is_fresh,
-                                 .strips_usage = c->dialect == target && c->call.is_stream && !c->call.wants_usage,
+                                 .strips_usage = c->dialect == target && c->is_stream && !c->call->wants_usage,
                                  .skip_bad_events = c->route->on_bad_event == BAD_EVENT_SKIP,
-                                 .is_text_unread = c->dialect == target && !c->call.is_stream,
+                                 .is_text_unread = c->dialect == target && !c->is_stream,
                                  .connect_timeout_ms = a->connect_timeout_ms,
                                  .max_depth = (unsigned)f->config->limits.json_depth,
                                  .max_event = f->config->limits.event_bytes,
                                  .max_body = f->config->limits.body_bytes,
-                                 .traceparent = c->traceparent,
+                                 .traceparent = call_traceparent(c),
                                  .ready = on_exchange_ready,
                                  .arg = p};
     p->exchange = exchange_open(f->worker->upstream, &spec);
@@ -414,10 +414,10 @@ static void open_exchange(struct pilot *p, const struct relay_action *a, const s
 static struct bytes prepare_joining(struct pilot *p, enum resume_way way)
 {
     struct flight *f = p->flight;
-    struct bytes told = buf_bytes(&f->shown->text), given = seam_prefill(told), body = f->call->body;
+    struct bytes told = buf_bytes(&f->shown->text), given = seam_prefill(told), body = f->call->inbound->body;
     bool is_prefilled =
         way == RESUME_PREFILL && given.n > 0 &&
-        prefill_put(f->call->body, given, (unsigned)f->config->limits.json_depth, &p->arena, &body) == ERR_OK;
+        prefill_put(f->call->inbound->body, given, (unsigned)f->config->limits.json_depth, &p->arena, &body) == ERR_OK;
     p->seam = ARENA_NEW(&p->arena, struct seam);
     seam_init(p->seam, told, is_prefilled);
     p->is_joining = true;
@@ -435,11 +435,11 @@ void pilot_start(struct flight *f, const struct relay_action *a)
     struct buf adjusted = {0};
     struct pieces body;
     const char *why = "";
-    struct bytes asked = a->resume == RESUME_NONE ? c->body : prepare_joining(p, a->resume);
+    struct bytes asked = a->resume == RESUME_NONE ? c->inbound->body : prepare_joining(p, a->resume);
     bool is_own = a->resume == RESUME_NONE && target == c->dialect; /* the client's bytes, and a few of ours */
     enum err e =
-        dialect_build_body(c->dialect, target, asked, &c->call, &profile, (unsigned)f->config->limits.json_depth,
-                           is_own ? c->inbound->asked_arena : &p->arena, &body, &adjusted, &why);
+        dialect_build_body(c->dialect, target, asked, c->call, &profile, (unsigned)f->config->limits.json_depth,
+                           is_own ? &c->inbound->asked_arena : &p->arena, &body, &adjusted, &why);
     if (e != ERR_OK) {
         f->n_unbuildable = a->n;
         f->why_unbuildable = arena_dup(&f->arena, bytes_of(why)).p;
@@ -455,15 +455,12 @@ void pilot_start(struct flight *f, const struct relay_action *a)
 /* A long stream need not hold the request it came from, unless somebody else may have to go on with it. */
 void pilot_let_go_of_request(struct pilot *p)
 {
-    struct client_call *c = p->flight->call;
     if (p->flight->shown != NULL)
         return;
-    inbound_drop_request(c->inbound);
+    relay_let_go_of_call(p->flight->relay);
+    call_let_go_of_request(p->flight->call);
     if (p->exchange != NULL)
         exchange_drop_heads(p->exchange);
-    c->body = c->traceparent = (struct bytes){0};
-    c->call.model = c->call.service = c->call.cache_key = (struct bytes){0};
-    c->call.members = NULL;
     arena_fini(&p->arena);
 }
 

@@ -37,8 +37,10 @@ struct flight {
     struct list node;       /* in worker->flights */
     struct list attempts;
     struct pilot first; /* the first attempt's: most requests have no other */
-    struct timer timer;
-    struct reap reap;
+    union {
+        struct timer timer;
+        struct reap reap; /* once it is over */
+    };
     struct shown *shown; /* the route resumes, and the client streams: body and shown text are kept. NULL = they are
                             not */
     const char *why_unbuildable; /* an event to be fed after the actions that are being carried out; NULL = none */

@@ -125,7 +125,7 @@ static void cast_directive(struct world *w, struct guest *g)
         for (size_t i = 0; i < g->route->n_links; i++)
             g->order[i] = &g->route->links[g->route->n_links - 1 - i];
         g->directive.order = g->order;
-        g->directive.n_order = g->route->n_links;
+        g->directive.n_order = (uint16_t)g->route->n_links;
     }
     bool is_ordered = g->directive.order != NULL;
     g->n_chain = g->directive.fallback_off ? 1 : g->route->n_links;

@@ -17,7 +17,7 @@
 static void fail(struct answer *a, enum outcome o, const char *why)
 {
     a->is_failed = true;
-    a->failure = ARENA_NEW(a->spec.arena, struct failure);
+    a->failure = ARENA_NEW(a->arena, struct failure);
     failure_make(a->failure, o, why);
 }
 
@@ -80,7 +80,7 @@ static bool collect(struct answer *a, struct bytes plain)
         buf_put(&a->body, bytes_slice(plain, 0, REFUSAL_BYTES_MAX - a->body.n));
         return true;
     }
-    if (plain.n > a->spec.max_body - a->body.n) {
+    if (plain.n > a->max_body - a->body.n) {
         fail(a, OUTCOME_PROTOCOL_ERROR, "the answer is larger than body_bytes allows");
         return false;
     }
@@ -141,12 +141,12 @@ static bool take_plain(struct answer *a, struct bytes *plain)
     }
     size_t n = 0;
     if (a->plain == NULL)
-        a->plain = readbuf_take(a->spec.reads);
+        a->plain = readbuf_take(a->reads);
     enum inflate_result r = inflater_next(a->inflater, &a->in, a->plain, READBUF_BYTES, &n);
     *plain = (struct bytes){a->plain, n};
     if (r == INFLATE_DATA)
         return true;
-    readbuf_put(a->spec.reads, a->plain);
+    readbuf_put(a->reads, a->plain);
     a->plain = NULL;
     if (r == INFLATE_BAD && a->mode != ANSWER_REFUSAL)
         fail(a, OUTCOME_PROTOCOL_ERROR, "the answer's content coding is broken");
@@ -203,7 +203,7 @@ static enum answer_result decode_event(struct answer *a, const struct sse_event 
     struct decoded d;
     decoder_event(&a->decoder, ev, &d);
     if (d.is_malformed) {
-        if (a->spec.skip_bad_events)
+        if (a->skip_bad_events)
             return ANSWER_MORE;
         fail(a, OUTCOME_PROTOCOL_ERROR, d.why ? d.why : "a malformed event");
         return ANSWER_FAILED;
@@ -267,10 +267,10 @@ static enum answer_result decode_rest(struct answer *a, struct output *out)
     struct sse_event ev;
     if (!sse_end(&a->sse, &ev))
         return ANSWER_MORE;
-    bool skips = a->spec.skip_bad_events;
-    a->spec.skip_bad_events = true; /* half an event is not malformed, it is missing */
+    bool skips = a->skip_bad_events;
+    a->skip_bad_events = true; /* half an event is not malformed, it is missing */
     enum answer_result r = decode_event(a, &ev, out);
-    a->spec.skip_bad_events = skips;
+    a->skip_bad_events = skips;
     if (r != ANSWER_OUTPUT)
         return r;
     buf_clear(&a->body);
@@ -285,7 +285,11 @@ static enum answer_result decode_rest(struct answer *a, struct output *out)
 void answer_init(struct answer *a, const struct answer_spec *spec, const struct head *head)
 {
     enum label label = label_of(fields_get(&head->fields, "content-type"));
-    *a = (struct answer){.spec = *spec, .coding = coding_of(fields_get(&head->fields, "content-encoding"))};
+    *a = (struct answer){.arena = spec->arena,
+                         .reads = spec->reads,
+                         .max_body = spec->max_body,
+                         .skip_bad_events = spec->skip_bad_events,
+                         .coding = coding_of(fields_get(&head->fields, "content-encoding"))};
     a->mode = head->status >= 400 ? ANSWER_REFUSAL : ANSWER_SNIFF;
     a->label_is_sse = label == LABEL_SSE;
     a->label_is_loose = label == LABEL_LOOSE || label == LABEL_HTML;
@@ -310,7 +314,7 @@ void answer_fini(struct answer *a)
         inflater_fini(a->inflater);
     mem_free(a->inflater);
     a->inflater = NULL;
-    readbuf_put(a->spec.reads, a->plain);
+    readbuf_put(a->reads, a->plain);
     a->plain = NULL;
     buf_fini(&a->body);
     sse_fini(&a->sse);
@@ -330,7 +334,7 @@ void answer_feed(struct answer *a, struct bytes in)
 bool answer_feed_known(struct answer *a, struct bytes in, struct output *out)
 {
     bool is_event_due = a->mode == ANSWER_SSE && a->coding == CODING_NONE && sse_is_between(&a->sse) &&
-                        (a->spec.max_event == 0 || in.n <= a->spec.max_event);
+                        (a->sse.max_event == 0 || in.n <= a->sse.max_event);
     size_t n = is_event_due ? decoder_ahead(&a->decoder, in, out) : 0;
     RM_ASSERT(a->is_dry);
     if (n < in.n)

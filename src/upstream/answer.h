@@ -31,7 +31,10 @@ enum answer_result {
 };
 
 struct answer {
-    struct answer_spec spec;
+    struct arena *arena; /* as told, as are these */
+    struct readbufs *reads;
+    size_t max_body;
+    bool skip_bad_events;
     enum answer_mode mode;
     enum coding coding;
     bool label_is_sse, label_is_loose; /* loose: the content type tells neither JSON nor SSE */
@@ -39,7 +42,7 @@ struct answer {
     bool is_dry;     /* answer_next has said ANSWER_MORE, or would: nothing was fed since, and nothing is owed */
     struct bytes in; /* fed, not used yet; borrowed */
     struct inflater *inflater; /* GZIP, DEFLATE; else NULL */
-    char *plain;               /* decoded bytes, borrowed from spec.reads; NULL = none */
+    char *plain;               /* decoded bytes, borrowed from `reads`; NULL = none */
     struct buf body;           /* SNIFF: the first bytes; JSON, REFUSAL: all of it; SSE: the completed last event */
     struct sse sse;
     struct decoder decoder;

@@ -242,7 +242,7 @@ static void time_connect_out(struct exchange *x)
 
 static void classify(struct exchange *x)
 {
-    struct bytes vendor = x->answer.spec.vendor;
+    struct bytes vendor = x->answer.decoder.vendor;
     dialect_classify(x->target, vendor, x->status, &x->opening->fields, answer_refusal(&x->answer),
                      loop_wall_ms(x->loop), failure_of(x));
     if (x->is_body_read)

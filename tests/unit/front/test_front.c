@@ -173,8 +173,9 @@ static void test_call_is_handed_up(void **state)
     assert_string_equal(w->call->route->model, "flagship");
     assert_string_equal(w->call->dialect->name, "openai");
     assert_string_equal(w->call->trace_id, "0af7651916cd43dd8448eb211c80319c");
-    assert_int_equal(w->call->traceparent.n, 55);
-    assert_true(bytes_is(w->call->body, CHAT));
+    assert_int_equal(call_traceparent(w->call).n, 55);
+    assert_true(bytes_is(w->call->inbound->body, CHAT));
+    assert_true(bytes_is(w->call->call->model, "flagship"));
     assert_int_equal(w->call->id, w->last_id);
     assert_int_equal(strncmp(w->call->id_text, "req_", 4), 0);
     assert_int_equal(atomic_load(&w->config.refs), 2);
@@ -200,7 +201,7 @@ static void test_bad_traceparent_is_ignored(void **state)
         front_world_send(w, "POST /v1/messages", fields, MESSAGES);
         assert_non_null(w->call);
         assert_string_equal(w->call->trace_id, "");
-        assert_int_equal(w->call->traceparent.n, 0);
+        assert_int_equal(call_traceparent(w->call).n, 0);
         answer_teapot(w);
     }
 }
