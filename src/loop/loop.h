@@ -34,7 +34,7 @@ struct timer {
 enum { LOOP_READ = 1, LOOP_WRITE = 2, LOOP_HANGUP = 4, LOOP_ASK = 8, LOOP_AHEAD = 16 };
 struct watch {
     void (*fn)(struct watch *w, unsigned ready);
-    int fd;        /* -1 = not registered */
+    int fd;           /* -1 = not registered */
     bool is_level;    /* level-triggered and read-only: listeners */
     bool reads_ahead; /* is asked to, unless it has hung up */
     bool has_read;
