@@ -149,11 +149,11 @@ static unsigned ready_bits(uint32_t events)
 }
 
 /* The events from next_event on. Returns how far. */
-static int read_ahead(struct loop *l)
+static __attribute__((noinline)) int read_ahead(struct loop *l)
 {
     int end = l->n_events - l->next_event < AHEAD_MAX ? l->n_events : l->next_event + AHEAD_MAX;
     if (end - l->next_event == 1)
-        return end; /* nothing to gain */
+        return end;
     for (int i = l->next_event; i < end; i++) {
         struct watch *w = l->events[i].data.ptr;
         if (w != NULL && w->reads_ahead && (l->events[i].events & ~(uint32_t)EPOLLOUT) == EPOLLIN)
@@ -174,7 +174,7 @@ static unsigned take_ready(struct watch *w, uint32_t events)
 
 static void call_ready(struct loop *l)
 {
-    int ahead = 0;
+    int ahead = l->n_events > 1 ? 0 : 1; /* alone there is nothing to gain */
     for (int i; (i = l->next_event) < l->n_events;) {
         if (i == ahead)
             ahead = read_ahead(l);
