@@ -13,8 +13,8 @@ struct buf {
     size_t n;   /* used */
     size_t cap; /* allocated */
     /* One word for both: a silent stream has several buffers. */
-    size_t max : 63;     /* 0 = no maximum */
-    size_t overflow : 1; /* an append was refused since the last buf_clear */
+    uint64_t max : 63;     /* 0 = no maximum */
+    uint64_t overflow : 1; /* an append was refused since the last buf_clear */
 };
 
 static inline struct bytes buf_bytes(const struct buf *b)

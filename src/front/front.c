@@ -266,6 +266,11 @@ void front_drain(struct front *f)
     server_drain(f->server);
 }
 
+void front_rest(struct front *f)
+{
+    server_rest(f->server);
+}
+
 void front_close(struct front *f)
 {
     server_close(f->server);

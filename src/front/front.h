@@ -59,6 +59,7 @@ struct front *front_new(struct loop *l, const struct server_limits *limits, cons
 void front_accept(struct front *f, struct stream *s);
 void front_set_limits(struct front *f, const struct server_limits *limits);
 void front_drain(struct front *f);
+void front_rest(struct front *f); /* see server_rest */
 void front_close(struct front *f);
 void front_free(struct front *f);
 size_t front_n_conns(const struct front *f);

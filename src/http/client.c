@@ -229,6 +229,7 @@ static bool has_had_its_turn(struct client_conn *c)
     c->turn_us = (uint32_t)now;
     if (c->n_reads++ < READS_PER_TURN)
         return false;
+    task_cancel(&c->task); /* of this turn, where it would go on at once */
     loop_defer(c->loop, &c->task);
     return true;
 }

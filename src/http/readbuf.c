@@ -9,15 +9,22 @@ struct readbufs *readbufs_new(void)
     return mem_zalloc(sizeof(struct readbufs));
 }
 
+void readbufs_rest(struct readbufs *r)
+{
+    r->n_made -= r->n_free;
+    while (r->n_free > 0) {
+        char *p = r->free[--r->n_free];
+        UNPOISON(p, READBUF_BYTES);
+        mem_free(p);
+    }
+}
+
 void readbufs_free(struct readbufs *r)
 {
     if (r == NULL)
         return;
     RM_ASSERT(r->n_free == r->n_made);
-    for (size_t i = 0; i < r->n_free; i++) {
-        UNPOISON(r->free[i], READBUF_BYTES);
-        mem_free(r->free[i]);
-    }
+    readbufs_rest(r);
     mem_free(r);
 }
 

@@ -19,6 +19,8 @@ struct readbufs { /* readbuf.c's own */
 struct readbufs *readbufs_new(void);
 /* Every buffer must have been put back. */
 void readbufs_free(struct readbufs *r);
+/* Those that are free go back to the allocator. */
+void readbufs_rest(struct readbufs *r);
 char *readbuf_take_new(struct readbufs *r);
 void readbuf_let_go(struct readbufs *r, char *p);
 

@@ -27,6 +27,7 @@ enum {
     READ_BYTES = 4096,           /* while the rest of a head is looked for */
     BODY_READ_BYTES = 64 * 1024, /* at most this much room is made ahead of the bytes that came */
     READS_PER_EVENT = 32,        /* then other connections have their turn */
+    LINGER_READS = 2,            /* for the same, of one that is refused */
     LINGER_SILENT_US = 2000000,  /* a client that goes on sending after its refusal may pause for this long … */
     LINGER_US = 30000000,        /* … and send for this long in all */
     TURNED_AWAY_MAX = 64,        /* connections over the limit that are told so at a time */
@@ -522,6 +523,13 @@ static enum io read_first(struct server_conn *c)
     return r;
 }
 
+/* When there is need of the connection, or of an end, a refused client has only the time to be silent. */
+static uint64_t linger_us(const struct server *s)
+{
+    bool is_crowded = s->limits.connections != 0 && s->n_conns > s->limits.connections;
+    return s->is_draining || is_crowded ? LINGER_SILENT_US : LINGER_US;
+}
+
 static void linger_on(struct server_conn *c)
 {
     uint64_t until_us = loop_now_us(c->server->loop) + LINGER_SILENT_US;
@@ -589,11 +597,12 @@ static bool read_once(struct server_conn *c)
 
 static void read_on(struct server_conn *c)
 {
-    for (int i = 0; c->can_read && i < READS_PER_EVENT; i++)
+    int most = c->sm.state == CONN_LINGER ? LINGER_READS : READS_PER_EVENT;
+    for (int i = 0; c->can_read && i < most; i++)
         if (!read_once(c))
             return;
     if (c->sm.state != CONN_CLOSED && c->can_read)
-        loop_post(c->server->loop, &c->task);
+        loop_defer(c->server->loop, &c->task);
 }
 
 /* ---- what follows an answer ---- */
@@ -606,7 +615,7 @@ static void linger(struct server_conn *c)
     release_request(c);
     buf_fini(&c->in);
     stream_shutdown(c->stream);
-    c->linger_until_us = loop_now_us(c->server->loop) + (c->server->is_draining ? LINGER_SILENT_US : LINGER_US);
+    c->linger_until_us = loop_now_us(c->server->loop) + linger_us(c->server);
     linger_on(c);
     c->can_read = true;
     loop_post(c->server->loop, &c->task);
@@ -814,6 +823,14 @@ size_t server_n_conns(const struct server *s)
     return s->n_conns;
 }
 
+static void linger_no_longer(struct server_conn *c)
+{
+    uint64_t until_us = loop_now_us(c->server->loop) + linger_us(c->server);
+    if (until_us < c->linger_until_us)
+        c->linger_until_us = until_us;
+    linger_on(c);
+}
+
 void server_drain(struct server *s)
 {
     s->is_draining = true;
@@ -822,7 +839,14 @@ void server_drain(struct server *s)
         struct server_conn *c = LIST_ITEM(node, struct server_conn, node);
         if (c->sm.state == CONN_IDLE)
             conn_close(c, false);
+        else if (c->sm.state == CONN_LINGER)
+            linger_no_longer(c);
     }
+}
+
+void server_rest(struct server *s)
+{
+    readbufs_rest(s->reads);
 }
 
 void server_close(struct server *s)

@@ -95,8 +95,8 @@ void watch_del(struct loop *l, struct watch *w);
 
 /* Queues; a task that is queued already stays where it is. */
 void loop_post(struct loop *l, struct task *t);
-/* For the next turn, which then comes at once; so is a task that is queued already. For work that must let the others
- * have their turn. */
+/* For the next turn, which then comes at once; a task that is queued already stays where it is. For work that must let
+ * the others have their turn. */
 void loop_defer(struct loop *l, struct task *t);
 void task_cancel(struct task *t);
 /* Once per object. */

@@ -148,8 +148,8 @@ void loop_post(struct loop *l, struct task *t)
 void loop_defer(struct loop *l, struct task *t)
 {
     RM_ASSERT(t->fn != NULL && t->node.next != NULL);
-    list_del(&t->node);
-    list_put(&turn_of(l)->deferred, &t->node);
+    if (!list_is_linked(&t->node))
+        list_put(&turn_of(l)->deferred, &t->node);
 }
 
 void task_cancel(struct task *t)

@@ -245,8 +245,8 @@ void gateway_keep(struct gateway *g)
 {
     struct kept kept = kept_of(g);
     (void)keep_save(&kept, g->config->ledger);
-    if (in_flight(g) == 0)
-        mem_trim();
+    for (unsigned i = 0; in_flight(g) == 0 && i < g->n_workers; i++)
+        worker_rest(g->workers[i]);
 }
 
 static bool is_drained(const struct gateway *g)

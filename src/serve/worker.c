@@ -237,6 +237,23 @@ void worker_reload(struct worker *w, struct config *now)
     send_order(w, do_reload, config_ref(now), NULL);
 }
 
+static void do_rest(struct mail *m)
+{
+    struct order *o = RM_CONTAINER(m, struct order, mail);
+    if (worker_in_flight(o->worker) == 0) {
+        front_rest(o->worker->front);
+        upstream_rest(o->worker->upstream);
+        mem_shelf_open(); /* empties it first */
+        mem_trim();
+    }
+    mem_free(o);
+}
+
+void worker_rest(struct worker *w)
+{
+    send_order(w, do_rest, NULL, NULL);
+}
+
 bool worker_is_drained(const struct worker *w)
 {
     return atomic_load_explicit(&w->is_drained, memory_order_relaxed);

@@ -58,6 +58,8 @@ struct worker *worker_new(const struct worker_options *o);
 void worker_run(struct worker *w);
 /* Any thread: swaps the snapshot (one reference is taken at once). */
 void worker_reload(struct worker *w, struct config *now);
+/* Any thread: if nothing is in flight when it is looked at, memory that is kept for the next calls goes back. */
+void worker_rest(struct worker *w);
 /* Any thread: stop accepting, close idle connections. */
 void worker_drain(struct worker *w);
 /* Any thread: cut what is still in flight, then stop the loop. n_cut (may be NULL) is increased by the number of cut

@@ -35,3 +35,8 @@ void upstream_prune(struct upstream *u, const struct config *now)
 {
     pool_prune(&u->pool, now);
 }
+
+void upstream_rest(struct upstream *u)
+{
+    readbufs_rest(u->pool.reads);
+}

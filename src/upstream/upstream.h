@@ -94,5 +94,7 @@ void upstream_warm(struct upstream *u, const struct provider_conf *p);
 size_t upstream_n_idle(const struct upstream *u);
 /* Drops pooled connections of providers that the snapshot does not have any more, and all on drain. */
 void upstream_prune(struct upstream *u, const struct config *now);
+/* Nothing is in flight: what is kept for the next exchanges, beside connections, goes back. */
+void upstream_rest(struct upstream *u);
 
 #endif

@@ -417,6 +417,40 @@ static void test_a_refused_body_is_read_for_half_a_minute(void **state)
     assert_int_equal(server_n_conns(w->server), 0);
 }
 
+static void test_a_drain_does_not_wait_for_a_refused_body(void **state)
+{
+    struct world *w = *state;
+    assert_true(goes_on_sending(w, 3, 1000));
+    server_drain(w->server);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(server_n_conns(w->server), 1);
+        send_text(w, "more");
+        pass_ms(w, 700);
+    }
+    assert_int_equal(server_n_conns(w->server), 0);
+}
+
+/* It would keep everybody else from their turn. */
+static void test_a_refused_body_is_not_read_all_in_one_turn(void **state)
+{
+    enum { BYTES = 1000000, TURN_MOST = 2 * 64 * 1024 };
+    struct world *w = *state;
+    static char much[BYTES];
+    size_t n = 0, n_more = 0;
+    hang_up(w);
+    connect_with(w, BYTES);
+    send_text(w, "POST /no HTTP/1.1\r\n" HOST "Content-Length: 5000000\r\n\r\n");
+    struct iovec v = {.iov_base = much, .iov_len = sizeof much};
+    assert_int_equal(stream_write(w->peer, &v, 1, &n), IO_OK);
+    assert_int_equal(n, BYTES);
+    loop_turn(w->loop, 0);
+    assert_int_equal(stream_write(w->peer, &v, 1, &n_more), IO_OK); /* as much as was read */
+    assert_true(n_more > 0 && n_more <= TURN_MOST);
+    settle(w);
+    assert_int_equal(stream_write(w->peer, &v, 1, &n_more), IO_OK);
+    assert_int_equal(n_more, BYTES);
+}
+
 static void test_malformed_requests_are_refused_once(void **state)
 {
     struct world *w = *state;
@@ -884,6 +918,8 @@ int main(void)
         WITH(test_refused_by_head_without_a_body_keeps_the_connection),
         WITH(test_refused_with_an_unread_body_lingers),
         WITH(test_a_refused_body_of_any_size_is_read),
+        WITH(test_a_drain_does_not_wait_for_a_refused_body),
+        WITH(test_a_refused_body_is_not_read_all_in_one_turn),
         WITH(test_a_refused_body_is_read_for_half_a_minute),
         WITH(test_malformed_requests_are_refused_once),
         WITH(test_sizes),

@@ -117,6 +117,22 @@ static void a_deferred_task_runs_once_a_turn_and_keeps_the_clock(void **state)
     timer_cancel(l, &a);
 }
 
+/* Else work that is deferred again and again, by one event a turn, would never be done. */
+static void a_queued_task_is_not_deferred_further(void **state)
+{
+    struct task t = {.fn = on_task};
+    list_init(&t.node);
+    loop_post(l, &t);
+    loop_defer(l, &t);
+    loop_turn(l, 0);
+    assert_int_equal(n_fired, 1);
+    loop_defer(l, &t);
+    loop_turn(l, 0);
+    loop_defer(l, &t); /* it is this turn's task by now */
+    loop_turn(l, 0);
+    assert_int_equal(n_fired, 2);
+}
+
 static void a_deferred_task_can_be_cancelled(void **state)
 {
     struct task t = {.fn = on_task};
@@ -160,6 +176,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_busy_loop_is_noticed, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(tasks_and_mail_come_before_the_clock_moves, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(a_deferred_task_runs_once_a_turn_and_keeps_the_clock, open_loop, close_loop),
+        cmocka_unit_test_setup_teardown(a_queued_task_is_not_deferred_further, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(a_deferred_task_can_be_cancelled, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(no_descriptors, open_loop, close_loop),
         cmocka_unit_test_setup_teardown(wall_clock_can_be_set, open_loop, close_loop),
