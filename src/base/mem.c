@@ -91,9 +91,10 @@ void mem_shelf_close(void)
     }
 }
 
+enum { LARGE = 128 * 1024, WAVE = 8 * 1024 * 1024 };
+
 void mem_give_back_large(void)
 {
-    enum { LARGE = 128 * 1024, WAVE = 8 * 1024 * 1024 };
     mallopt(M_MMAP_THRESHOLD, LARGE); /* set, it does not grow by itself */
     /* The bodies of 64 calls of 60 KB come and go together: giving that back each time cost 7 page faults a call. */
     mallopt(M_TRIM_THRESHOLD, WAVE);
@@ -102,6 +103,11 @@ void mem_give_back_large(void)
 void mem_trim(void)
 {
     malloc_trim(0);
+    /* It leaves the end of a thread's heap alone. That goes when a block that lies there is freed, if it is long. */
+    mallopt(M_TRIM_THRESHOLD, LARGE);
+    void *volatile last = mem_alloc(LARGE - 1024);
+    mem_free(last);
+    mallopt(M_TRIM_THRESHOLD, WAVE);
 }
 
 char *mem_dup(const char *p, size_t n)

@@ -40,7 +40,8 @@ void mem_shelf_close(void);
 /* Once at the start of a long-lived process: large blocks (request bodies) go back to the system when freed, instead of
  * staying in a heap that a burst has grown. Up to 8 MB of smaller ones stay until mem_trim. */
 void mem_give_back_large(void);
-/* Pages that hold nothing go back to the system. Takes every thread's heap in turn: for when little happens. */
+/* Pages that hold nothing go back to the system: of the calling thread's heap, and of others but for their ends. Takes
+ * each heap in turn: for when little happens. */
 void mem_trim(void);
 /* NUL-terminated copy of n bytes; owned by the caller. */
 char *mem_dup(const char *p, size_t n);
