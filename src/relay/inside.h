@@ -117,8 +117,7 @@ void trail_close(struct relay *r, enum outcome o, const struct failure *failure,
 void trail_printf(struct relay *r, struct attempt_record *rec, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void trail_decide(struct relay *r, const char *step, const struct failure *f);
-/* More words behind the decision of entry n. */
-void trail_note(struct relay *r, uint16_t n, const char *words);
+void trail_note(struct relay *r, uint16_t n, const char *words); /* more of them behind the decision of entry n */
 /* At the end: how what was broken off is billed, behind its decision. */
 void trail_tell_billing(struct relay *r);
 /* An attempt that could not even be written becomes a skip. */
@@ -170,13 +169,11 @@ void budget_set(struct relay *r, struct attempt *a, const struct latency_grant *
 /* The history is told: its first token came; it is over (after its record was closed, before its state is). */
 void budget_token(struct relay *r, uint64_t now_us);
 void budget_close(struct relay *r, uint64_t now_us);
-/* The request is over. */
-void budget_settle(struct relay *r);
+void budget_settle(struct relay *r); /* the request is over */
 
 /* resume.c */
 void resume_init(struct relay *r);
-/* An event that the client gets. */
-void resume_see(struct relay *r, const struct event *ev);
+void resume_see(struct relay *r, const struct event *ev); /* one that the client gets */
 /* May a failure of this kind be gone on from (the attempt that is out serves)? */
 bool resume_can(const struct relay *r, const struct verdict *v);
 /* It broke off by `f`: from here on links are tried to go on with it, within the deadline counted anew. */
