@@ -273,6 +273,16 @@ def post_bytes(body):
     return b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(raw) + raw
 
 
+class OneByOne:
+    """A socket of which reading one response takes nothing of the next."""
+
+    def __init__(self, s):
+        self.s = s
+
+    def recv(self, _):
+        return self.s.recv(1)
+
+
 def test_many_at_once(world):
     """What many clients and their providers have sent is read before any of it is looked at: whole calls, one in parts, one that waits behind
     another, a body longer than the first read, clients that leave."""
@@ -290,7 +300,7 @@ def test_many_at_once(world):
         clients[26].sendall(whole[40:])
         for c, data in list(zip(clients, asked))[:-8]:
             for _ in range(data.count(b"POST ")):
-                assert read_response(c).status == 200
+                assert read_response(OneByOne(c)).status == 200
         assert read_response(clients[25]).status == 400
         for c in clients[:-8]:
             c.close()
