@@ -32,6 +32,7 @@
 #include "plan/latency_impl.h"
 
 #include "base/mem.h"
+#include "plan/natural.h"
 
 #include <math.h>
 
@@ -262,7 +263,7 @@ static void follow(struct track *t, const struct sketch_sum *sum, bool is_told)
         }
         double by = t->known_log[p] != 0 ? t->middle.quick - t->known_log[p] : 0;
         by = by > FOLLOWS ? FOLLOWS : by < -FOLLOWS ? -FOLLOWS : by;
-        atomic_store_explicit(&t->budget_us[p], (uint64_t)(t->known_us[p] * exp(by)), memory_order_relaxed);
+        atomic_store_explicit(&t->budget_us[p], (uint64_t)(t->known_us[p] * exp_near(by)), memory_order_relaxed);
     }
 }
 
@@ -408,7 +409,7 @@ static bool is_new_regime(const struct track *t)
 
 static void move_middle(struct middle *m, uint64_t us, uint64_t now_us)
 {
-    double log_us = log(us > 0 ? (double)us : 1), first = 1 / (double)(++m->n);
+    double log_us = ln_u64(us), first = 1 / (double)(++m->n);
     uint64_t gone = m->at_us != 0 && now_us > m->at_us ? now_us - m->at_us : 0;
     double slow = SLOW + (gone < SLOW_US / 2 ? (double)gone / (double)SLOW_US : 0.5);
     m->at_us = now_us;

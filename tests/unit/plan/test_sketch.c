@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
+#include "plan/natural.h"
 #include "plan/sketch.h"
 
 #include <math.h>
@@ -295,6 +296,31 @@ static void test_clear(void **state)
     assert_true(fabs(sum.n_answered - 1) < 0.01);
 }
 
+/* ---- what the sketch's owner learns by ---- */
+
+static void test_logarithm_is_libms(void **state)
+{
+    (void)state;
+    assert_true(fabs(ln_u64(0)) < 1e-7);
+    for (uint64_t v = 1; v < 70000; v++)
+        assert_true(fabs(ln_u64(v) - log((double)v)) < 1e-7);
+    for (unsigned bit = 16; bit < 64; bit++)
+        for (uint64_t step = 0; step < 64; step++) {
+            uint64_t v = (UINT64_C(1) << bit) + (step << (bit - 6));
+            assert_true(fabs(ln_u64(v) - log((double)v)) < 1e-7);
+            assert_true(fabs(ln_u64(v - 1) - log((double)(v - 1))) < 1e-7);
+        }
+    assert_true(fabs(ln_u64(UINT64_MAX) - log((double)UINT64_MAX)) < 1e-7);
+}
+
+static void test_exponential_is_libms(void **state)
+{
+    (void)state;
+    assert_true(exp_near(0) == 1);
+    for (int i = -1500; i <= 1500; i++)
+        assert_true(fabs(exp_near(i / 1000.0) / exp(i / 1000.0) - 1) < 1e-6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -309,6 +335,8 @@ int main(void)
         cmocka_unit_test(test_beyond_the_budget_nothing_is_known),
         cmocka_unit_test(test_load_is_what_was_read),
         cmocka_unit_test(test_clear),
+        cmocka_unit_test(test_logarithm_is_libms),
+        cmocka_unit_test(test_exponential_is_libms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
