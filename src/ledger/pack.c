@@ -1,7 +1,7 @@
 /*     [ numbers and text lengths of the head | texts ] [ the prompt's ] [ an attempt's ] [ an attempt's ] …
  *
  * One list of members per struct makes the packed struct, the writer and the reader: the three cannot drift apart.
- * Pieces lie at any address: numbers are copied out, never pointed to. */
+ * Pieces lie at any address, so the structs are packed ones: written and read in place. */
 #include "ledger/pack.h"
 
 #define HEAD_NUMBERS(X)         \
@@ -57,26 +57,30 @@
     X(uint8_t, cache_mark)     \
     X(bool, is_service_told)   \
     X(bool, is_price_standin)
-#define ATTEMPT_TEXTS(X) X(provider) X(model) X(price_version) X(provider_request_id) X(decision)
+#define ATTEMPT_NAMES(X) X(provider) X(model) /* of the served attempt: the very texts of the head */
+#define ATTEMPT_TEXTS(X) X(price_version) X(provider_request_id) X(decision)
 #define ATTEMPT_ARRAYS(X) X(service)
 
 _Static_assert(OUTCOME_N <= UINT8_MAX, "an outcome fits a byte");
 
 /* Lengths count the NUL; 0 = NULL, which is told apart from "". */
+enum { AS_IN_HEAD = UINT16_MAX };
 #define MEMBER(type, name) type name;
 #define LENGTH(name) uint16_t n_##name;
-struct head {
+#define PACKED __attribute__((packed))
+struct PACKED head {
     int64_t served_input, served_output;
     HEAD_NUMBERS(MEMBER)
     HEAD_TEXTS(LENGTH)
     bool is_keepalive;
 };
-struct packed_prompt {
+struct PACKED packed_prompt {
     PROMPT_NUMBERS(MEMBER)
     PROMPT_TEXTS(LENGTH)
 };
-struct packed_attempt {
+struct PACKED packed_attempt {
     ATTEMPT_NUMBERS(MEMBER)
+    ATTEMPT_NAMES(LENGTH)
     ATTEMPT_TEXTS(LENGTH)
     ATTEMPT_ARRAYS(LENGTH)
 };
@@ -85,7 +89,8 @@ struct packed_attempt {
 enum {
     HEAD_BYTES_MAX = sizeof(struct head) + (HEAD_TEXTS(ONE)) * (PACK_TEXT_MAX + 1),
     PROMPT_BYTES_MAX = sizeof(struct packed_prompt) + (PROMPT_TEXTS(ONE)) * (PACK_TEXT_MAX + 1),
-    ATTEMPT_BYTES_MAX = sizeof(struct packed_attempt) + (ATTEMPT_TEXTS(ONE) ATTEMPT_ARRAYS(ONE)) * (PACK_TEXT_MAX + 1)
+    ATTEMPT_BYTES_MAX = sizeof(struct packed_attempt) +
+                        (ATTEMPT_NAMES(ONE) ATTEMPT_TEXTS(ONE) ATTEMPT_ARRAYS(ONE)) * (PACK_TEXT_MAX + 1)
 };
 
 /* ---- writing: into reserved room, `to` moves on ---- */
@@ -119,44 +124,46 @@ static inline uint16_t put_text(char **to, const char *t)
     return n;
 }
 
-#define PUT_NUMBER(type, name) p.name = from->name;
-#define PUT_TEXT(name) p.n_##name = put_text(&to, from->name);
+#define PUT_NUMBER(type, name) p->name = from->name;
+#define PUT_TEXT(name) p->n_##name = put_text(&to, from->name);
+#define PUT_NAME(name) p->n_##name = from->name == head->name ? AS_IN_HEAD : put_text(&to, from->name);
 
 /* Each piece is written from `start` on; returns where it ends. */
-static char *put_head(char *start, const struct request_record *from, bool is_keepalive)
+static char *put_head(char *restrict start, const struct request_record *restrict from, bool is_keepalive)
 {
-    struct head p = {.served_input = -1, .served_output = -1, .is_keepalive = is_keepalive};
-    char *to = start + sizeof p;
+    struct head *p = (struct head *)start;
+    char *to = start + sizeof *p;
+    p->is_keepalive = is_keepalive;
+    p->served_input = p->served_output = -1;
     HEAD_NUMBERS(PUT_NUMBER)
     HEAD_TEXTS(PUT_TEXT)
     for (unsigned i = 0; i < from->n_attempts; i++)
         if (from->attempts[i].is_served) {
-            p.served_input = from->attempts[i].tokens.input;
-            p.served_output = from->attempts[i].tokens.output;
+            p->served_input = from->attempts[i].tokens.input;
+            p->served_output = from->attempts[i].tokens.output;
             break;
         }
-    memcpy(start, &p, sizeof p);
     return to;
 }
 
-static char *put_prompt(char *start, const struct prompt_record *from)
+static char *put_prompt(char *restrict start, const struct prompt_record *restrict from)
 {
-    struct packed_prompt p;
-    char *to = start + sizeof p;
+    struct packed_prompt *p = (struct packed_prompt *)start;
+    char *to = start + sizeof *p;
     PROMPT_NUMBERS(PUT_NUMBER)
     PROMPT_TEXTS(PUT_TEXT)
-    memcpy(start, &p, sizeof p);
     return to;
 }
 
-static char *put_attempt(char *start, const struct attempt_record *from)
+static char *put_attempt(char *restrict start, const struct request_record *head,
+                         const struct attempt_record *restrict from)
 {
-    struct packed_attempt p;
-    char *to = start + sizeof p;
+    struct packed_attempt *p = (struct packed_attempt *)start;
+    char *to = start + sizeof *p;
     ATTEMPT_NUMBERS(PUT_NUMBER)
+    ATTEMPT_NAMES(PUT_NAME)
     ATTEMPT_TEXTS(PUT_TEXT)
     ATTEMPT_ARRAYS(PUT_TEXT)
-    memcpy(start, &p, sizeof p);
     return to;
 }
 
@@ -172,7 +179,7 @@ size_t pack_request(struct buf *out, const struct request_record *rec)
     char *start = room_for(out, rec->n_attempts), *end_of_head = put_head(start, rec, false);
     char *to = put_prompt(end_of_head, &rec->prompt);
     for (unsigned i = 0; i < rec->n_attempts; i++)
-        to = put_attempt(to, &rec->attempts[i]);
+        to = put_attempt(to, rec, &rec->attempts[i]);
     buf_grew(out, (size_t)(to - start));
     return (size_t)(end_of_head - start);
 }
@@ -181,12 +188,9 @@ void pack_keepalive(struct buf *out, uint64_t id, int64_t started_wall_ms, const
 {
     struct attempt_record copy = *a;
     copy.kind = ATTEMPT_KEEPALIVE;
-    char *start = room_for(out, 1);
-    char *to = put_head(
-        start,
-        &(struct request_record){.id = id, .started_wall_ms = started_wall_ms, .attempts = &copy, .n_attempts = 1},
-        true);
-    buf_grew(out, (size_t)(put_attempt(to, &copy) - start));
+    struct request_record head = {.id = id, .started_wall_ms = started_wall_ms, .attempts = &copy, .n_attempts = 1};
+    char *start = room_for(out, 1), *to = put_head(start, &head, true);
+    buf_grew(out, (size_t)(put_attempt(to, &head, &copy) - start));
 }
 
 /* ---- reading: what is left of `in` moves on ---- */
@@ -215,36 +219,35 @@ static void take_array(struct bytes *in, uint16_t n, char *out, size_t cap)
     memcpy(out, take(in, n), n);
 }
 
-#define TAKE_NUMBER(type, name) to->name = p.name;
-#define TAKE_TEXT(name) to->name = take_text(in, p.n_##name);
-#define TAKE_ARRAY(name) take_array(in, p.n_##name, to->name, sizeof to->name);
+#define TAKE_NUMBER(type, name) to->name = p->name;
+#define TAKE_TEXT(name) to->name = take_text(in, p->n_##name);
+#define TAKE_NAME(name) to->name = p->n_##name == AS_IN_HEAD ? head->name : take_text(in, p->n_##name);
+#define TAKE_ARRAY(name) take_array(in, p->n_##name, to->name, sizeof to->name);
 
 static void take_head(struct bytes *in, struct packed *out)
 {
-    struct head p;
+    const struct head *p = (const struct head *)take(in, sizeof *p);
     struct request_record *to = &out->record;
-    memcpy(&p, take(in, sizeof p), sizeof p);
     HEAD_NUMBERS(TAKE_NUMBER)
     HEAD_TEXTS(TAKE_TEXT)
     to->prompt = (struct prompt_record){.routing = ""};
-    out->is_keepalive = p.is_keepalive;
-    out->served_input = p.served_input;
-    out->served_output = p.served_output;
+    out->is_keepalive = p->is_keepalive;
+    out->served_input = p->served_input;
+    out->served_output = p->served_output;
 }
 
 static void take_prompt(struct bytes *in, struct prompt_record *to)
 {
-    struct packed_prompt p;
-    memcpy(&p, take(in, sizeof p), sizeof p);
+    const struct packed_prompt *p = (const struct packed_prompt *)take(in, sizeof *p);
     PROMPT_NUMBERS(TAKE_NUMBER)
     PROMPT_TEXTS(TAKE_TEXT)
 }
 
-static void take_attempt(struct bytes *in, struct attempt_record *to)
+static void take_attempt(struct bytes *in, const struct request_record *head, struct attempt_record *to)
 {
-    struct packed_attempt p;
-    memcpy(&p, take(in, sizeof p), sizeof p);
+    const struct packed_attempt *p = (const struct packed_attempt *)take(in, sizeof *p);
     ATTEMPT_NUMBERS(TAKE_NUMBER)
+    ATTEMPT_NAMES(TAKE_NAME)
     ATTEMPT_TEXTS(TAKE_TEXT)
     ATTEMPT_ARRAYS(TAKE_ARRAY)
 }
@@ -260,6 +263,6 @@ void pack_read(struct bytes in, struct arena *arena, struct packed *out)
         take_prompt(&in, &r->prompt);
     r->attempts = ARENA_ARRAY(arena, struct attempt_record, r->n_attempts);
     for (unsigned i = 0; i < r->n_attempts; i++)
-        take_attempt(&in, &r->attempts[i]);
+        take_attempt(&in, r, &r->attempts[i]);
     RM_ASSERT(in.n == 0);
 }

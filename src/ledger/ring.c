@@ -75,14 +75,19 @@ static size_t in_block(uint64_t at, size_t n)
     return left < n ? left : n;
 }
 
+static inline char *room_at(struct ring *r, uint64_t at)
+{
+    char **block = block_at(r, at);
+    if (*block == NULL)
+        *block = block_new(r);
+    return *block + at % RING_BLOCK_BYTES;
+}
+
 static void copy_in(struct ring *r, uint64_t at, const char *from, size_t n)
 {
     while (n > 0) {
-        char **block = block_at(r, at);
         size_t part = in_block(at, n);
-        if (*block == NULL)
-            *block = block_new(r);
-        memcpy(*block + at % RING_BLOCK_BYTES, from, part);
+        memcpy(room_at(r, at), from, part);
         at += part;
         from += part;
         n -= part;
@@ -111,8 +116,15 @@ bool ring_put(struct ring *r, struct bytes record)
         add(&r->lost, 1);
         return false;
     }
-    copy_in(r, head, (const char *)&n, sizeof n);
-    copy_in(r, head + sizeof n, record.p, n);
+    if (in_block(head, sizeof n + n) == sizeof n + n) {
+        char *to = room_at(r, head);
+        memcpy(to, &n, sizeof n);
+        if (n > 0)
+            memcpy(to + sizeof n, record.p, n);
+    } else { /* once in so many kilobytes */
+        copy_in(r, head, (const char *)&n, sizeof n);
+        copy_in(r, head + sizeof n, record.p, n);
+    }
     add(&r->rows_in, 1);
     atomic_store_explicit(&r->head, head + sizeof n + n, memory_order_release);
     return true;

@@ -86,6 +86,33 @@ static void round_trip(void **state)
     fixture_fini(&f);
 }
 
+/* Names of an attempt that are the head's own texts are packed once; equal texts elsewhere, and none, are told alike.
+ */
+static void names_as_in_the_head(void **state)
+{
+    static const char name[] = "one", same[] = "one", other[] = "two";
+    struct attempt_record attempts[] = {{.provider = name, .model = other}, {.provider = same, .model = name}, {0}};
+    struct request_record rec = {.provider = name, .model = other, .attempts = attempts, .n_attempts = 3};
+    struct arena arena = {0};
+    struct buf bytes = {0};
+    struct packed p = packed_of(&rec, &arena, &bytes);
+    const struct attempt_record *a = p.record.attempts;
+    assert_ptr_equal(a[0].provider, p.record.provider);
+    assert_ptr_equal(a[0].model, p.record.model);
+    assert_string_equal(a[0].provider, "one");
+    assert_string_equal(a[0].model, "two");
+    assert_string_equal(a[1].provider, "one");
+    assert_string_equal(a[1].model, "one");
+    assert_null(a[2].provider);
+    assert_null(a[2].model);
+    rec.provider = rec.model = NULL;
+    p = packed_of(&rec, &arena, &bytes);
+    assert_string_equal(p.record.attempts[0].model, "two");
+    assert_null(p.record.attempts[2].model);
+    buf_fini(&bytes);
+    arena_fini(&arena);
+}
+
 /* What a replay needs of a prompt is in no JSON: the columns are looked at. */
 static void what_a_prompt_is_known_by(void **state)
 {
@@ -745,6 +772,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trip),
+        cmocka_unit_test(names_as_in_the_head),
         cmocka_unit_test(what_a_prompt_is_known_by),
         cmocka_unit_test(rows_after_each_other),
         cmocka_unit_test(none_is_null),
