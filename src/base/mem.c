@@ -71,7 +71,7 @@ void *mem_take_new(size_t n)
 void mem_shelf_open(void)
 {
 #if !defined(RM_ALLOC_PLAIN) && !defined(RM_HAS_ASAN)
-    enum { BLOCKS_MAX = 128, BYTES_MAX = 256 * 1024 }; /* of a size: what a turn full of calls has in hand */
+    enum { BLOCKS_MAX = 128, BYTES_MAX = 128 * 1024 }; /* of a size: most of what a turn full of calls has in hand */
     mem_shelf_close();
     for (size_t c = 1; c < MEM_CLASSES; c++) {
         size_t most = BYTES_MAX / (c * 16);
