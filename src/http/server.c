@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "codec/json_write.h"
+#include "http/heads.h"
 #include "http/readbuf.h"
 #include "http/server_conn.h"
 
@@ -26,6 +27,7 @@ enum {
     FIRST_READ_BYTES = 8192,     /* into the core's buffer */
     READ_BYTES = 4096,           /* while the rest of a head is looked for */
     BODY_READ_BYTES = 64 * 1024, /* at most this much room is made ahead of the bytes that came */
+    ASKED_BYTES = 928,           /* a usual head, its fields and what it is kept in: one block of the arena */
     READS_PER_EVENT = 32,        /* then other connections have their turn */
     LINGER_READS = 2,            /* for the same, of one that is refused */
     LINGER_SILENT_US = 2000000,  /* a client that goes on sending after its refusal may pause for this long … */
@@ -40,6 +42,7 @@ struct server {
     struct server_handler handler;
     void *arg;
     struct readbufs *reads;
+    struct heads *heads;
     struct list conns;
     size_t n_conns;
     uint64_t memory_used; /* request bodies in flight */
@@ -267,14 +270,33 @@ static void drop_unread(struct server_conn *c, size_t n)
         buf_fini(&c->in);
 }
 
-/* The head stays with the request. */
-static void keep_head(struct server_conn *c, struct bytes text)
+static struct asked *asked_new(struct arena *arena)
 {
-    char *copy = arena_alloc_raw(&c->inbound.asked_arena, text.n);
+    arena_reserve(arena, ASKED_BYTES);
+    struct asked *a = arena_alloc_raw(arena, sizeof *a); /* the head is written at once, the reader with the body */
+    a->body = (struct buf){0};
+    a->body_counted = 0;
+    return a;
+}
+
+/* HEAD_OK: the head is in c->asked, with a text of its own. */
+static enum head_result read_head(struct server_conn *c, struct bytes in, size_t *used, const char **why)
+{
+    struct server *s = c->server;
+    struct arena *arena = &c->inbound.asked_arena;
+    c->asked = asked_new(arena);
+    struct head *h = &c->asked->head;
+    if (heads_find(s->heads, in, &s->limits.head, arena, h, used))
+        return HEAD_OK;
+    enum head_result r = head_parse(in, HEAD_REQUEST, false, &s->limits.head, arena, h, used, why);
+    if (r != HEAD_OK)
+        return r;
+    struct bytes text = bytes_slice(in, 0, *used);
+    char *copy = arena_alloc_raw(arena, text.n);
+    heads_note(s->heads, text, h);
     memcpy(copy, text.p, text.n);
-    head_move(&c->asked->head, text, copy);
-    set_head(c, &c->asked->head);
-    drop_unread(c, text.n);
+    head_move(h, text, copy);
+    return HEAD_OK;
 }
 
 static bool is_over_memory(const struct server *s, uint64_t more)
@@ -354,9 +376,7 @@ static bool step_head(struct server_conn *c)
     }
     size_t used = 0;
     const char *why = NULL;
-    c->asked = ARENA_NEW(&c->inbound.asked_arena, struct asked);
-    enum head_result r =
-        head_parse(in, HEAD_REQUEST, false, &s->limits.head, &c->inbound.asked_arena, &c->asked->head, &used, &why);
+    enum head_result r = read_head(c, in, &used, &why);
     if (r == HEAD_MORE) {
         conn_drop_asked(c);
         return false;
@@ -365,7 +385,8 @@ static bool step_head(struct server_conn *c)
         on_head_error(c, r, why);
         return true;
     }
-    keep_head(c, bytes_slice(in, 0, used));
+    set_head(c, &c->asked->head);
+    drop_unread(c, used);
     c->n_requests++;
     if (!refuse_by_head(c))
         begin_body(c);
@@ -746,6 +767,7 @@ struct server *server_new(struct loop *l, const struct server_limits *limits, co
     s->handler = *h;
     s->arg = arg;
     s->reads = readbufs_new();
+    s->heads = heads_new();
     list_init(&s->conns);
     return s;
 }
@@ -868,6 +890,7 @@ void server_free(struct server *s)
         return;
     RM_ASSERT(list_is_empty(&s->conns));
     readbufs_free(s->reads);
+    heads_free(s->heads);
     mem_free(s->parts);
     mem_free(s);
 }
