@@ -23,7 +23,7 @@ static void drop_last(struct arena *a)
     mem_put(b, sizeof *b + b->cap);
 }
 
-void arena_fini(struct arena *a)
+void arena_drop_all(struct arena *a)
 {
     while (a->last != NULL)
         drop_last(a);

@@ -31,7 +31,13 @@ struct arena_mark {
 /* The zero value is an empty arena too. */
 void arena_init(struct arena *a);
 /* Releases everything; the arena is empty again. */
-void arena_fini(struct arena *a);
+static inline void arena_fini(struct arena *a);
+void arena_drop_all(struct arena *a);
+static inline void arena_fini(struct arena *a)
+{
+    if (a->last != NULL)
+        arena_drop_all(a);
+}
 /* Of a new block, where the last one has no room. */
 void *arena_alloc_more(struct arena *a, size_t n);
 /* n bytes, not zeroed, aligned for any object; for what is written at once. Never NULL. */

@@ -12,7 +12,7 @@ void buf_clear(struct buf *b)
     b->overflow = false;
 }
 
-void buf_fini(struct buf *b)
+void buf_let_go(struct buf *b)
 {
     mem_put(b->p, b->cap);
     *b = (struct buf){.max = b->max};
@@ -45,9 +45,7 @@ static char *grow(struct buf *b, size_t n)
     }
     size_t need = b->n + n;
     if (need > b->cap) {
-        size_t cap = b->cap ? b->cap : FIRST_CAP;
-        while (cap < need)
-            cap *= 2;
+        size_t cap = need <= FIRST_CAP ? FIRST_CAP : (size_t)1 << (64 - __builtin_clzll(need - 1));
         b->p = resize(b->p, b->n, b->cap, cap);
         b->cap = cap;
     }

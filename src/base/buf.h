@@ -24,7 +24,13 @@ static inline struct bytes buf_bytes(const struct buf *b)
 /* Empty, memory kept. */
 void buf_clear(struct buf *b);
 /* Memory released; the buffer is the zero value with its max kept, and may be used again. Accepts the zero value. */
-void buf_fini(struct buf *b);
+void buf_let_go(struct buf *b);
+static inline void buf_fini(struct buf *b)
+{
+    b->overflow = false;
+    if (b->p != NULL)
+        buf_let_go(b);
+}
 /* Moves the content out: returns it and leaves *from empty. */
 struct buf buf_take(struct buf *from);
 /* The same where there is no room yet, or nothing to add. */

@@ -2,7 +2,8 @@
  * looked for has letters, digits and hyphens.
  *
  * Most look-ups are for a field that is not there. `marks` answers those at once: a bit for each length and first
- * letter of a name (a small Bloom filter), which the compiler knows of a literal. */
+ * letter of a name (a small Bloom filter; of the names that clients and providers send, nearly none is taken for one
+ * that is asked for), which the compiler knows of a literal. */
 #ifndef RM_BASE_FIELDS_H
 #define RM_BASE_FIELDS_H
 
@@ -20,7 +21,7 @@ struct fields {
 
 static inline uint64_t field_mark(struct bytes name)
 {
-    return UINT64_C(1) << ((name.n * 7 + ((unsigned char)name.p[0] | 0x20)) & 63);
+    return UINT64_C(1) << ((name.n - ((unsigned char)name.p[0] | 0x20)) & 63);
 }
 /* Index of the first field of that name from `from` on; f->n when there is none. */
 size_t fields_find(const struct fields *f, struct bytes name, size_t from);

@@ -7,7 +7,6 @@
 #include "base/poison.h"
 
 #include <malloc.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,9 +17,8 @@ struct slot {
 };
 static struct slot slots[N_SLOTS];
 static _Atomic unsigned next_slot;
-static _Thread_local struct slot *own; /* NULL: none yet, or the shared one */
-static struct slot *const shared = &slots[N_SLOTS - 1];
 
+_Thread_local _Atomic int64_t *mem_counts;
 _Thread_local struct mem_shelf mem_shelf;
 
 /* Up to here malloc has a thread's own lists of free blocks; calloc, until glibc 2.41, has not. */
@@ -119,24 +117,14 @@ char *mem_dup(const char *p, size_t n)
     return q;
 }
 
-static __attribute__((noinline)) void count_without_own(enum mem_type type, int delta)
+void mem_count_without_own(enum mem_type type, int delta)
 {
     unsigned n = atomic_load_explicit(&next_slot, memory_order_relaxed);
     if (n < N_SLOTS - 1)
         n = atomic_fetch_add_explicit(&next_slot, 1, memory_order_relaxed);
     if (n < N_SLOTS - 1)
-        own = &slots[n];
-    atomic_fetch_add_explicit(own != NULL ? &own->n[type] : &shared->n[type], delta, memory_order_relaxed);
-}
-
-void mem_count(enum mem_type type, int delta)
-{
-    if (own == NULL) {
-        count_without_own(type, delta);
-        return;
-    }
-    _Atomic int64_t *n = &own->n[type];
-    atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + delta, memory_order_relaxed);
+        mem_counts = slots[n].n;
+    atomic_fetch_add_explicit(&slots[n < N_SLOTS - 1 ? n : N_SLOTS - 1].n[type], delta, memory_order_relaxed);
 }
 
 int64_t mem_live(enum mem_type type)

@@ -9,6 +9,7 @@
 #ifndef RM_BASE_MEM_H
 #define RM_BASE_MEM_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -59,7 +60,7 @@ enum mem_type {
     MEM_N_TYPES
 };
 /* Counts an object that came alive (+1) or died (-1). Any thread. */
-void mem_count(enum mem_type type, int delta);
+static inline void mem_count(enum mem_type type, int delta);
 /* Objects of this type alive now, over all threads. */
 int64_t mem_live(enum mem_type type);
 const char *mem_type_name(enum mem_type type);
@@ -77,6 +78,19 @@ struct mem_shelf {
 };
 extern _Thread_local struct mem_shelf mem_shelf;
 void *mem_take_new(size_t n);
+
+extern _Thread_local _Atomic int64_t *mem_counts; /* by type; NULL: none yet, or the shared ones */
+void mem_count_without_own(enum mem_type type, int delta);
+
+static inline void mem_count(enum mem_type type, int delta)
+{
+    if (mem_counts == NULL) {
+        mem_count_without_own(type, delta);
+        return;
+    }
+    _Atomic int64_t *n = &mem_counts[type];
+    atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + delta, memory_order_relaxed);
+}
 
 static inline size_t mem_class(size_t n)
 {

@@ -537,8 +537,11 @@ static struct client_request whole_request(const struct pieces *body, struct buf
 {
     if (body->n_bytes > SHORT_BYTES)
         return (struct client_request){buf_bytes(head), body->v, body->n};
-    for (size_t i = 0; i < body->n; i++)
-        (void)buf_put(head, body->v[i]);
+    char *at = buf_reserve(head, body->n_bytes);
+    for (size_t i = 0; i < body->n; at += body->v[i++].n)
+        if (body->v[i].n > 0)
+            memcpy(at, body->v[i].p, body->v[i].n);
+    buf_grew(head, body->n_bytes);
     return (struct client_request){.head = buf_bytes(head)};
 }
 
