@@ -295,10 +295,8 @@ struct cache_verdict cache_judge(struct cache_memory *m, const struct cache_ask 
 
 /* ---- what answers teach ---- */
 
-static void warm(struct cache_memory *m, const struct call *call, const struct warmth *w)
+static void warm(struct prefix *const x[2], const struct warmth *w)
 {
-    struct prefix *x[2];
-    entries(m, call, x);
     for (int i = 0; i < 2; i++)
         if (x[i] != NULL)
             prefix_warm(x[i], w->target_id, w->n_tokens, w->until_us);
@@ -313,9 +311,12 @@ void cache_served(struct cache_memory *m, const struct call *call, const struct 
                   int64_t ttl_s, uint64_t now_us)
 {
     outages_good(&m->outages, link->target_id, now_us);
+    if (!is_marked || !is_anthropic(link))
+        return;
+    struct prefix *x[2];
     struct warmth w = {link->target_id, clipped(candidate_prompt_tokens(call)), now_us + ttl_us(ttl_s)};
-    if (is_marked && is_anthropic(link))
-        warm(m, call, &w);
+    entries(m, call, x);
+    warm(x, &w);
 }
 
 /* Caches that write by themselves say only what they read. */
@@ -332,11 +333,13 @@ void cache_learn(struct cache_memory *m, const struct call *call, const struct l
     struct prefix *x[2];
     if (rec->tokens_from != TOKENS_REPORTED || rec->ttft_us < 0)
         return;
+    entries(m, call, x);
+    if (x[0] == NULL && x[1] == NULL)
+        return;
     uint64_t ago = rec->total_us > rec->ttft_us ? (uint64_t)(rec->total_us - rec->ttft_us) : 0;
     struct warmth w = {link->target_id, clipped(held_tokens(link, &rec->tokens)),
                        (now_us > ago ? now_us - ago : 0) + ttl_us(ttl_s)};
-    warm(m, call, &w);
-    entries(m, call, x);
+    warm(x, &w);
     for (int i = 0; i < 2; i++)
         if (x[i] != NULL)
             x[i]->n_output = clipped(rec->tokens.output);

@@ -182,6 +182,7 @@ struct track *latency_track(struct latency_core *c, struct latency_key name, str
     if (t == NULL) {
         uint32_t share = HALF_LIFE_SAMPLES / c->all->n_cores;
         t = mem_zalloc_lines(sizeof *t);
+        t->key = k;
         sketch_init(&t->sketch, LATENCY_HALF_LIFE_US, share > 0 ? share : 1);
         atomic_store_explicit(&t->regime, regime, memory_order_relaxed);
         atomic_store_explicit(&k->tracks[c->core], t, memory_order_release);
@@ -189,6 +190,18 @@ struct track *latency_track(struct latency_core *c, struct latency_key name, str
         forget(t, regime);
     }
     *key = k;
+    return t;
+}
+
+/* Of a grant that is some time old; NULL = none. */
+static struct track *track_of(const struct latency_grant *g)
+{
+    struct track *t = g->track;
+    if (t == NULL)
+        return NULL;
+    uint32_t regime = atomic_load_explicit(&t->key->regime, memory_order_relaxed);
+    if (atomic_load_explicit(&t->regime, memory_order_relaxed) != regime)
+        forget(t, regime);
     return t;
 }
 
@@ -279,12 +292,10 @@ static void begin_anew(struct key *k, struct track *t)
     forget(t, atomic_fetch_add(&k->regime, 1) + 1);
 }
 
-static void refresh(struct latency_core *c, struct key *k, struct track *t, uint64_t now_us)
+static __attribute__((noinline)) void look_anew(struct latency_core *c, struct key *k, struct track *t, uint64_t now_us)
 {
     struct sketch_sum sum;
     bool is_bad = atomic_load_explicit(&t->is_bad, memory_order_relaxed);
-    if (t->view.at_us != 0 && now_us < t->view.at_us + SECOND_US)
-        return;
     if (!is_bad && has_moved(&t->middle))
         begin_anew(k, t);
     if (!latency_merge(c->all, k, now_us, &sum))
@@ -293,6 +304,12 @@ static void refresh(struct latency_core *c, struct key *k, struct track *t, uint
     t->view.n_answered = sum.n_answered;
     survival_of(&sum, &t->view.survival);
     follow(t, &sum, !is_bad);
+}
+
+static inline void refresh(struct latency_core *c, struct key *k, struct track *t, uint64_t now_us)
+{
+    if (t->view.at_us == 0 || now_us >= t->view.at_us + SECOND_US)
+        look_anew(c, k, t, now_us);
 }
 
 uint64_t latency_known_budget(const struct latency *l, const struct key *k, const struct track *own, unsigned p)
@@ -359,7 +376,7 @@ void latency_grant(struct latency_core *c, struct latency_key key, const struct 
 {
     struct key *k = NULL;
     struct track *t = latency_track(c, key, &k);
-    *out = (struct latency_grant){.key = key, .is_shadow = conf->is_shadow};
+    *out = (struct latency_grant){.track = t, .is_shadow = conf->is_shadow};
     out->is_cold = is_cold(c, key.target_id, now_us);
     if (t == NULL) {
         out->us = out->base_us = latency_budget_of(conf, 0, 0, &out->is_known);
@@ -428,15 +445,15 @@ static void count_late(struct track *t, const struct latency_grant *g, uint64_t 
     add_money(&t->counters.late_nusd, would_nusd);
 }
 
-bool latency_answered(struct latency_core *c, const struct auto_conf *conf, const struct latency_grant *g,
-                      uint64_t took_us, int64_t connect_us, int64_t would_nusd, uint64_t now_us)
+bool latency_answered(const struct auto_conf *conf, const struct latency_grant *g, uint64_t took_us, int64_t connect_us,
+                      int64_t would_nusd, uint64_t now_us)
 {
-    struct key *k = NULL;
-    struct track *t = latency_track(c, g->key, &k);
+    struct track *t = track_of(g);
     uint64_t us = warm(g, took_us, connect_us);
     bool is_late = us > g->base_us;
     if (t == NULL)
         return is_late;
+    struct key *k = t->key;
     bool was_run = t->run >= RUN_BAD;
     move_middle(&t->middle, us, now_us);
     if (!is_late) {
@@ -463,21 +480,20 @@ bool latency_answered(struct latency_core *c, const struct auto_conf *conf, cons
     return is_late;
 }
 
-void latency_cut(struct latency_core *c, const struct auto_conf *conf, const struct latency_grant *g, uint64_t after_us,
-                 int64_t connect_us, int64_t cost_nusd, uint64_t now_us)
+void latency_cut(const struct auto_conf *conf, const struct latency_grant *g, uint64_t after_us, int64_t connect_us,
+                 int64_t cost_nusd, uint64_t now_us)
 {
-    struct key *k = NULL;
-    struct track *t = latency_track(c, g->key, &k);
+    struct track *t = track_of(g);
     uint64_t us = warm(g, after_us, connect_us);
     if (t == NULL)
         return;
     if (us < g->base_us / 2) { /* the client's own short time, or the rest of a link's that a retry had */
-        latency_left(c, g, after_us, connect_us, now_us);
+        latency_left(g, after_us, connect_us, now_us);
         return;
     }
     t->run++;
     if (g->is_trial)
-        atomic_fetch_add_explicit(&k->n_silent_trials, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&t->key->n_silent_trials, 1, memory_order_relaxed);
     count(&t->counters.n_cut);
     add_money(&t->counters.cut_nusd, cost_nusd);
     bool is_bad = look_out(t, conf, true);
@@ -487,11 +503,9 @@ void latency_cut(struct latency_core *c, const struct auto_conf *conf, const str
         t->pending[t->n_pending++] = us;
 }
 
-void latency_left(struct latency_core *c, const struct latency_grant *g, uint64_t after_us, int64_t connect_us,
-                  uint64_t now_us)
+void latency_left(const struct latency_grant *g, uint64_t after_us, int64_t connect_us, uint64_t now_us)
 {
-    struct key *k = NULL;
-    struct track *t = latency_track(c, g->key, &k);
+    struct track *t = track_of(g);
     if (t != NULL && !atomic_load_explicit(&t->is_bad, memory_order_relaxed))
         sketch_cut(&t->sketch, warm(g, after_us, connect_us), now_us);
 }

@@ -37,30 +37,29 @@ const char *latency_effort_word(unsigned effort);
 
 /* A link's time to its first token, decided when its first attempt starts; goes with it to its end. */
 struct latency_grant {
-    struct latency_key key;
-    uint64_t us;      /* what the link is given; 0 = nothing was asked for */
-    uint64_t base_us; /* the budget itself, without allowances: what would have cut, and what counts as late */
-    bool is_known;    /* base_us comes from the history; false = the fallback */
-    bool is_watch;    /* given half as much again, to learn how the slow ones go on */
-    bool is_trial;    /* given more, because nothing answers in time */
-    bool is_cold;     /* the target was idle on this core: given time to connect */
-    bool is_shadow;   /* base_us is watched and cuts nothing */
+    struct track *track; /* where its end is noted, on this core; NULL = nowhere: there are too many keys */
+    uint64_t us;         /* what the link is given; 0 = nothing was asked for */
+    uint64_t base_us;    /* the budget itself, without allowances: what would have cut, and what counts as late */
+    bool is_known;       /* base_us comes from the history; false = the fallback */
+    bool is_watch;       /* given half as much again, to learn how the slow ones go on */
+    bool is_trial;       /* given more, because nothing answers in time */
+    bool is_cold;        /* the target was idle on this core: given time to connect */
+    bool is_shadow;      /* base_us is watched and cuts nothing */
 };
 /* is_trial: the breaker's single request. connect_us: what a cold start may take at most. */
 void latency_grant(struct latency_core *c, struct latency_key key, const struct auto_conf *conf, bool is_trial,
                    uint64_t connect_us, uint64_t now_us, struct latency_grant *out);
 
-/* The attempt's first token came `took_us` after its start, of which connect_us were spent on a new connection (<= 0 =
- * none). True when it came later than base_us. would_nusd: what a cut there would have cost, for the reports (0 = not
- * known). */
-bool latency_answered(struct latency_core *c, const struct auto_conf *conf, const struct latency_grant *g,
-                      uint64_t took_us, int64_t connect_us, int64_t would_nusd, uint64_t now_us);
+/* What came of a grant, on the core that gave it. The attempt's first token came `took_us` after its start, of which
+ * connect_us were spent on a new connection (<= 0 = none). True when it came later than base_us. would_nusd: what a cut
+ * there would have cost, for the reports (0 = not known). */
+bool latency_answered(const struct auto_conf *conf, const struct latency_grant *g, uint64_t took_us, int64_t connect_us,
+                      int64_t would_nusd, uint64_t now_us);
 /* It was cut without a token, by its budget or by the deadline. cost_nusd: what it cost (0 = not known). */
-void latency_cut(struct latency_core *c, const struct auto_conf *conf, const struct latency_grant *g, uint64_t after_us,
-                 int64_t connect_us, int64_t cost_nusd, uint64_t now_us);
+void latency_cut(const struct auto_conf *conf, const struct latency_grant *g, uint64_t after_us, int64_t connect_us,
+                 int64_t cost_nusd, uint64_t now_us);
 /* It ended without a token for a reason of ours or the client's: it would have taken longer than this, no more. */
-void latency_left(struct latency_core *c, const struct latency_grant *g, uint64_t after_us, int64_t connect_us,
-                  uint64_t now_us);
+void latency_left(const struct latency_grant *g, uint64_t after_us, int64_t connect_us, uint64_t now_us);
 /* A call of this key was cut here and answered by a later link. */
 void latency_moved(struct latency_core *c, struct latency_key key);
 

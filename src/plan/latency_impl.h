@@ -28,8 +28,10 @@ struct middle {
     uint64_t at_us;
 };
 
+struct key;
 struct track {
     struct sketch sketch;
+    struct key *key; /* whose it is */
     /* What other cores look at with each call while they know no budget themselves: on a line that is seldom written.
      */
     _Alignas(64) _Atomic uint32_t regime;

@@ -216,10 +216,13 @@ static bool is_known(const struct sums *s)
     return s->n >= RATIO_SAMPLES_MIN && s->bytes > 0 && s->tokens > 0;
 }
 
-static int64_t tokens_of(const struct sums *s, uint64_t bytes)
+static int64_t tokens_by_fallback(uint64_t bytes)
 {
-    if (!is_known(s))
-        return (int64_t)(bytes / RATIO_FALLBACK + (bytes % RATIO_FALLBACK != 0));
+    return (int64_t)(bytes / RATIO_FALLBACK + (bytes % RATIO_FALLBACK != 0));
+}
+
+static inline int64_t tokens_by(const struct sums *s, uint64_t bytes)
+{
     uint64_t product;
     if (!__builtin_mul_overflow(bytes, s->tokens, &product) && product < INT64_MAX) /* as good as always */
         return (int64_t)(product / s->bytes + (product % s->bytes != 0));
@@ -232,7 +235,7 @@ int64_t ratio_tokens(const struct ratio_core *c, uint16_t target_id, enum ratio_
     struct sums all = {0};
     if (c != NULL)
         all = add_up(c->book, target_id, side);
-    return tokens_of(&all, bytes);
+    return is_known(&all) ? tokens_by(&all, bytes) : tokens_by_fallback(bytes);
 }
 
 int64_t ratio_mean_output(const struct ratio_core *c, uint16_t target_id)
@@ -252,14 +255,14 @@ static bool fits(uint64_t bytes, uint64_t tokens)
 }
 
 /* What the estimate in force makes of this call, against what was told. */
-static void judge(struct side *s, uint64_t bytes, uint64_t tokens)
+static inline void judge(struct side *s, bool is_sure, uint64_t bytes, uint64_t tokens)
 {
-    if (is_known(&s->view) && !s->is_judged) {
+    if (is_sure && !s->is_judged) {
         s->is_judged = true;
         set(&s->error, 0);
         set(&s->judged, 0);
     }
-    uint64_t estimate = (uint64_t)tokens_of(&s->view, bytes);
+    uint64_t estimate = (uint64_t)(is_sure ? tokens_by(&s->view, bytes) : tokens_by_fallback(bytes));
     set(&s->error, get(&s->error) + (estimate > tokens ? estimate - tokens : tokens - estimate));
     set(&s->judged, get(&s->judged) + tokens);
 }
@@ -270,10 +273,13 @@ void ratio_learn(struct ratio_core *c, uint16_t target_id, enum ratio_side side,
         return;
     struct cell *cell = own_cell(c, target_id);
     struct side *s = &cell->sides[side];
-    if (!is_known(&s->view) || get(&s->n) % VIEW_EVERY == 0)
+    bool is_sure = is_known(&s->view);
+    if (!is_sure || get(&s->n) % VIEW_EVERY == 0) {
         s->view = add_up(c->book, target_id, side);
+        is_sure = is_known(&s->view);
+    }
     begin_change(cell);
-    judge(s, bytes, (uint64_t)tokens);
+    judge(s, is_sure, bytes, (uint64_t)tokens);
     set(&s->bytes, get(&s->bytes) + bytes);
     set(&s->tokens, get(&s->tokens) + (uint64_t)tokens);
     set(&s->n, get(&s->n) + 1);

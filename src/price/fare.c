@@ -31,7 +31,8 @@ static bool holds(const struct fare_span *s, int64_t wall_ms)
 const struct price *fare_at(const struct fare *f, const char *service, int64_t wall_ms, bool *is_standin)
 {
     const struct fare_span *standard = NULL;
-    const char *word = service == NULL || strcmp(service, "standard") == 0 ? "" : service;
+    bool is_standard = service == NULL || service[0] == '\0' || strcmp(service, "standard") == 0;
+    const char *word = is_standard ? "" : service;
     *is_standin = false;
     for (size_t i = 0; f != NULL && i < f->n; i++) {
         const struct fare_span *s = &f->v[i];

@@ -73,7 +73,7 @@ void budget_token(struct relay *r, uint64_t now_us)
     if (a->grant.us == 0)
         return;
     int64_t would_nusd = us > a->grant.base_us ? cut_nusd(r, a) : 0;
-    bool is_late = latency_answered(r->env->latency, &conf, &a->grant, us, a->record->connect_us, would_nusd, now_us);
+    bool is_late = latency_answered(&conf, &a->grant, us, a->record->connect_us, would_nusd, now_us);
     if (is_late && (a->link->is_auto_budget || r->route->ttft_auto.is_shadow))
         note_late(r, a, would_nusd);
 }
@@ -90,9 +90,9 @@ void budget_close(struct relay *r, uint64_t now_us)
     bool is_ours = rec->outcome == OUTCOME_HEDGE_LOST || rec->outcome == OUTCOME_CLIENT_CANCELLED ||
                    rec->outcome == OUTCOME_DRAINED || (is_late && !a->is_own_budget && us < a->own_budget_us);
     if (is_ours)
-        latency_left(r->env->latency, &a->grant, us, rec->connect_us, now_us);
+        latency_left(&a->grant, us, rec->connect_us, now_us);
     else if (is_late)
-        latency_cut(r->env->latency, &conf, &a->grant, us, rec->connect_us, rec->cost_nusd, now_us);
+        latency_cut(&conf, &a->grant, us, rec->connect_us, rec->cost_nusd, now_us);
 }
 
 void budget_settle(struct relay *r)

@@ -590,10 +590,32 @@ bool relay_flow(struct relay *r, uint16_t n, const struct event *e, uint64_t now
     return true;
 }
 
+static bool has_error(const struct relay_event *ev)
+{
+    size_t n = ev->event ? 1 + ev->n_further : 0;
+    for (size_t i = 0; i < n; i++)
+        if (ev->event[i].kind == EVENT_ERROR)
+            return true;
+    return false;
+}
+
+bool relay_tell(struct relay *r, const struct relay_event *ev)
+{
+    bool is_output = ev->kind == RELAY_OUTPUT && !r->record.is_stream && r->hedge_due_us == 0;
+    if ((ev->kind != RELAY_HEAD && !is_output) || r->beside != NULL || r->now.n != ev->n || !attempt_is_open(&r->now) ||
+        is_due(r, ev->now_us - 1) || (is_output && has_error(ev)))
+        return false;
+    if (is_output)
+        on_output(r, ev);
+    else
+        on_head(r, ev);
+    return true;
+}
+
 void relay_event(struct relay *r, const struct relay_event *ev, struct relay_actions *out)
 {
     out->n = 0;
-    if (sm_is_final(&r->sm, rows))
+    if (sm_is_final(&r->sm, rows) || relay_tell(r, ev))
         return;
     r->out = out;
     switch (ev->kind) {
@@ -629,7 +651,8 @@ void relay_event(struct relay *r, const struct relay_event *ev, struct relay_act
 
 bool relay_speaks(const struct relay *r, const struct link_conf *link)
 {
-    return strcmp(link->provider->dialect, r->record.dialect) == 0;
+    const char *theirs = link->provider->dialect, *ours = r->record.dialect;
+    return theirs == ours /* of a snapshot: interned */ || strcmp(theirs, ours) == 0;
 }
 
 struct candidate relay_candidate(const struct relay *r, size_t place)
@@ -674,7 +697,6 @@ struct relay *relay_new(struct arena *a, const struct relay_env *env, const stru
     resume_init(r);
     if (start->route->heartbeat_ms != 0 && start->call->is_stream)
         r->heartbeat_due_us = start->now_us + (uint64_t)start->route->heartbeat_ms * 1000;
-    set_quiet(r);
     return r;
 }
 

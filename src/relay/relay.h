@@ -157,6 +157,10 @@ void relay_event(struct relay *r, const struct relay_event *ev, struct relay_act
 /* RELAY_CONNECTED of attempt n and, with is_sent, RELAY_SENT: without a look at the clocks, and no action follows. So
  * it may be told late, as long as it is told before the attempt's head, or an event that may end it. */
 void relay_reached(struct relay *r, uint16_t n, int64_t connect_us, bool is_sent);
+/* The short way of a RELAY_HEAD, and of a RELAY_OUTPUT that waits for its answer's end: no clock is due, no second
+ * attempt is out or planned, and no action follows. After an output the engine may want to be woken earlier than
+ * before. False: nothing was done, feed the event. */
+bool relay_tell(struct relay *r, const struct relay_event *ev);
 /* The short way of a RELAY_OUTPUT, as nearly all are: the answer of attempt n flows, no clock is due, and e only
  * counts. No action follows, and the engine need not be woken earlier than before. False: nothing was done, feed the
  * event. */

@@ -58,20 +58,16 @@ struct attempt_record *trail_add(struct relay *r, size_t place)
     if (r->record.n_attempts == r->cap_attempts)
         grow(r);
     const struct link_conf *link = relay_link(r, place);
-    struct attempt_record *rec = &r->record.attempts[r->record.n_attempts++];
-    *rec = (struct attempt_record){.n = r->record.n_attempts,
-                                   .link = link->index,
-                                   .kind = ATTEMPT_CLIENT,
-                                   .outcome = OUTCOME_NONE,
-                                   .provider = link->provider->name,
-                                   .model = link->model,
-                                   .start_us = -1,
-                                   .connect_us = -1,
-                                   .first_byte_us = -1,
-                                   .ttft_us = -1,
-                                   .total_us = -1,
-                                   .decision = "",
-                                   .retry_after_ms = -1};
+    struct attempt_record *rec = &r->record.attempts[r->record.n_attempts++]; /* zero: of the arena, used once */
+    rec->n = r->record.n_attempts;
+    rec->link = link->index;
+    rec->kind = ATTEMPT_CLIENT;
+    rec->outcome = OUTCOME_NONE;
+    rec->provider = link->provider->name;
+    rec->model = link->model;
+    rec->start_us = rec->connect_us = rec->first_byte_us = rec->ttft_us = rec->total_us = -1;
+    rec->decision = "";
+    rec->retry_after_ms = -1;
     return rec;
 }
 

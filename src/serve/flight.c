@@ -217,6 +217,14 @@ void flight_feed(struct flight *f, const struct relay_event *ev)
         arm(f);
 }
 
+void flight_tell(struct flight *f, const struct relay_event *ev)
+{
+    if (!relay_tell(f->relay, ev))
+        flight_feed(f, ev);
+    else if (ev->kind != RELAY_HEAD)
+        arm(f);
+}
+
 static void feed_plain(struct flight *f, enum relay_event_kind kind, bool is_stall)
 {
     uint64_t from = loop_clock_us();

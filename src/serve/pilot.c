@@ -80,7 +80,7 @@ static void feed_failure(struct pilot *p, const struct failure *failure)
 static void feed_event(struct pilot *p, struct relay_event *ev)
 {
     struct flight *f = p->flight;
-    flight_feed(f, ev);
+    flight_tell(f, ev);
     if (f->shown != NULL && p->is_committed && ev->event->kind == EVENT_TEXT)
         shown_text(f->shown, ev->event->text);
 }
@@ -259,7 +259,7 @@ static void feed_head(struct pilot *p, const struct exchange_event *x)
     ev.provider_request_id = x->provider_request_id;
     ev.adjusted = p->adjusted;
     draft_set_fields(p->draft, x->fields);
-    flight_feed(p->flight, &ev);
+    flight_tell(p->flight, &ev);
 }
 
 static __attribute__((noinline)) void feed_exchange_event(struct pilot *p, const struct exchange_event *x)
@@ -424,6 +424,13 @@ static struct bytes prepare_joining(struct pilot *p, enum resume_way way)
     return body;
 }
 
+/* Names in a snapshot are the registry's own. */
+static const struct dialect *target_of(const struct client_call *c, const struct link_conf *link)
+{
+    const char *name = link->provider->dialect;
+    return name == c->dialect->name ? c->dialect : dialect_by_name(bytes_of(name));
+}
+
 void pilot_start(struct flight *f, const struct relay_action *a)
 {
     struct client_call *c = f->call;
@@ -431,7 +438,7 @@ void pilot_start(struct flight *f, const struct relay_action *a)
     struct profile profile = profile_of(f, a);
     profile.withholds_cache =
         caching_withholds(&f->caching, f->relay, a->link, a->n, f->worker->registry, loop_now_us(f->worker->loop));
-    const struct dialect *target = dialect_by_name(bytes_of(a->link->provider->dialect));
+    const struct dialect *target = target_of(c, a->link);
     struct buf adjusted = {0};
     struct pieces body;
     const char *why = "";

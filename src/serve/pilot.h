@@ -52,6 +52,8 @@ struct flight {
 
 /* flight.c: feeds the engine and carries out what it says. The pilot may be closed afterwards. */
 void flight_feed(struct flight *f, const struct relay_event *ev);
+/* The same for what the engine mostly only notes (relay_tell). */
+void flight_tell(struct flight *f, const struct relay_event *ev);
 
 /* Builds the request and opens the exchange. A request that cannot be written is told by why_unbuildable. */
 void pilot_start(struct flight *f, const struct relay_action *a);

@@ -49,6 +49,16 @@ static void fill_vendors(struct config *c)
     }
 }
 
+/* The registry's own text of each name: equal ones are one. */
+static void fill_dialects(struct config *c)
+{
+    for (size_t i = 0; i < c->n_providers; i++) {
+        const struct dialect *d = dialect_by_name(bytes_of(c->providers[i].dialect));
+        if (d != NULL)
+            c->providers[i].dialect = d->name;
+    }
+}
+
 static void fill_served_lines(struct config *c)
 {
     struct buf lines = {0};
@@ -66,6 +76,7 @@ enum err snapshot_prepare(struct config *c, struct registry *registry, char *mes
 {
     const char *why = "";
     fill_vendors(c);
+    fill_dialects(c);
     fill_served_lines(c);
     for (size_t i = 0; i < c->n_providers; i++) {
         c->providers[i].mould = request_mould_new(&c->providers[i]);

@@ -115,16 +115,15 @@ static inline void scene_detected(struct scene *w, double ratio)
 static inline void scene_end(struct scene *w, struct flight_out *f)
 {
     const struct story *s = w->story;
-    struct latency_core *core = latency_core(w->latency, f->core);
     uint64_t now = f->end_us;
     if (f->is_cut) {
         if (s->fixed_ms == 0)
-            latency_cut(core, &s->conf, &f->grant, now - f->start_us, -1, 1000, now);
+            latency_cut(&s->conf, &f->grant, now - f->start_us, -1, 1000, now);
         registry_bad(w->registry, 0, now, false,
                      s->has_no_breaker ? &(struct breaker_conf){.is_off = true} : &breaker_default, &w->rng, &f->trial);
     } else {
         if (s->fixed_ms == 0)
-            (void)latency_answered(core, &s->conf, &f->grant, now - f->start_us, -1, 1000, now);
+            (void)latency_answered(&s->conf, &f->grant, now - f->start_us, -1, 1000, now);
         registry_first_token(w->registry, 0, now, &f->trial);
         registry_good(w->registry, 0, 0, now, &f->trial);
     }

@@ -45,14 +45,14 @@ static void answer(uint64_t ms)
 {
     struct latency_grant g = ask();
     now += SECOND;
-    (void)latency_answered(core, &conf, &g, ms * 1000, -1, 0, now);
+    (void)latency_answered(&conf, &g, ms * 1000, -1, 0, now);
 }
 
 static void cut(void)
 {
     struct latency_grant g = ask();
     now += SECOND;
-    latency_cut(core, &conf, &g, g.us, -1, 7, now);
+    latency_cut(&conf, &g, g.us, -1, 7, now);
 }
 
 /* 100, 110, … 1090 ms over and over: the 99th percentile is 1080 ms. */
@@ -161,7 +161,7 @@ static void test_trials_are_given_more_and_more(void **state)
         assert_true(g.is_trial);
         assert_int_equal(g.us, want < 30000000 ? want : 30000000);
         now += 60 * SECOND;
-        latency_cut(core, &conf, &g, g.us, -1, 0, now);
+        latency_cut(&conf, &g, g.us, -1, 0, now);
     }
     answer(500); /* it is back: all is as it was */
     struct latency_grant g = ask_on(core, true);
@@ -173,9 +173,9 @@ static void test_a_late_answer_is_told(void **state)
 {
     learn(400);
     struct latency_grant g = ask();
-    assert_false(latency_answered(core, &conf, &g, g.base_us, -1, 50, now));
-    assert_true(latency_answered(core, &conf, &g, g.base_us + 1, -1, 50, now));
-    assert_true(latency_answered(core, &conf, &g, 3 * g.base_us, -1, 60, now));
+    assert_false(latency_answered(&conf, &g, g.base_us, -1, 50, now));
+    assert_true(latency_answered(&conf, &g, g.base_us + 1, -1, 50, now));
+    assert_true(latency_answered(&conf, &g, 3 * g.base_us, -1, 60, now));
     struct latency_counts c = report().counts;
     assert_int_equal(c.n_late, 2);
     assert_int_equal(c.n_late_soon, 1);
@@ -205,11 +205,11 @@ static void test_cold_starts(void **state)
     latency_grant(core, key0, &conf, false, 400000, now, &g);
     assert_true(g.is_cold);
     assert_int_equal(g.us, g.base_us + 400000);
-    assert_false(latency_answered(core, &conf, &g, g.base_us + 300000, 300000, 0, now));
+    assert_false(latency_answered(&conf, &g, g.base_us + 300000, 300000, 0, now));
     now += 56 * SECOND; /* the allowance is at most the budget itself */
     latency_grant(core, key0, &conf, false, 60 * SECOND, now, &g);
     assert_int_equal(g.us, 2 * g.base_us);
-    assert_true(latency_answered(core, &conf, &g, g.base_us + 300000, -1, 0, now));
+    assert_true(latency_answered(&conf, &g, g.base_us + 300000, -1, 0, now));
 }
 
 static void test_the_shadow_cuts_nothing(void **state)
@@ -224,7 +224,7 @@ static void test_the_shadow_cuts_nothing(void **state)
     for (int i = 0; i < 20; i++) { /* slow ones are samples, whatever the weather: the budget follows them at once */
         struct latency_grant g = ask();
         now += SECOND;
-        bool is_late = latency_answered(core, &conf, &g, 4000000, -1, 11, now);
+        bool is_late = latency_answered(&conf, &g, 4000000, -1, 11, now);
         assert_true(is_late || i > 0);
         n_late += is_late;
     }
@@ -243,7 +243,7 @@ static void test_who_leaves_says_only_longer_than(void **state)
     uint64_t before = report().p50_us;
     for (int i = 0; i < 200; i++) {
         struct latency_grant g = ask();
-        latency_left(core, &g, 20000, -1, now);
+        latency_left(&g, 20000, -1, now);
     }
     struct latency_report r = report();
     assert_int_equal(r.p50_us, before);
@@ -261,11 +261,11 @@ static void test_cores_share_what_they_know(void **state)
     /* The other core sees a change of regime: five cuts, then two trials that come late. */
     for (int i = 0; i < 5; i++) {
         g = ask_on(other, false);
-        latency_cut(other, &conf, &g, g.us, -1, 0, now += SECOND);
+        latency_cut(&conf, &g, g.us, -1, 0, now += SECOND);
     }
     for (int i = 0; i < 2; i++) {
         g = ask_on(other, true);
-        (void)latency_answered(other, &conf, &g, 3000000, -1, 0, now += SECOND);
+        (void)latency_answered(&conf, &g, 3000000, -1, 0, now += SECOND);
     }
     assert_int_equal(report().counts.n_regimes, 1);
     assert_false(ask_on(other, false).is_known);
@@ -290,9 +290,9 @@ static void test_keys_are_bounded(void **state)
             .target_id = (uint16_t)(i / 30), .size = (uint8_t)(i % 5), .effort = (uint8_t)(i / 5 % 6)};
         latency_grant(core, k, &conf, false, 0, now, &g);
         assert_int_equal(g.base_us, 15000000);
-        (void)latency_answered(core, &conf, &g, 1000, -1, 0, now);
-        latency_cut(core, &conf, &g, 15000000, -1, 0, now);
-        latency_left(core, &g, 1000, -1, now);
+        (void)latency_answered(&conf, &g, 1000, -1, 0, now);
+        latency_cut(&conf, &g, 15000000, -1, 0, now);
+        latency_left(&g, 1000, -1, now);
         latency_moved(core, k);
         struct latency_report r;
         assert_true(latency_report(lat, k, &conf, now, &r) == (i < LATENCY_KEYS_MAX));

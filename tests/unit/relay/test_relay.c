@@ -1249,6 +1249,63 @@ static void test_hedge_keeps_its_caps(void **state)
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+/* Told the short way: a head, and what a whole answer is made of; nothing that an action or a clock hangs on. */
+static void test_what_is_only_noted(void **state)
+{
+    struct event word = {.kind = EVENT_TEXT, .is_token = true, .text_bytes = 9};
+    struct event bad[] = {word, {.kind = EVENT_ERROR}};
+    struct relay_event head = {.kind = RELAY_HEAD, .now_us = T0 + 20 * MS, .n = 1, .status = 200};
+    struct relay_event output = {.kind = RELAY_OUTPUT, .now_us = T0 + 30 * MS, .n = 1, .event = &word};
+    call.is_stream = false;
+    links[0].supports.stream_usage = NO; /* asked for whole: 5 s for all of it */
+    begin("START 1>0");
+    sent(10 * MS, 1);
+    assert_true(relay_tell(r, &head));
+    assert_int_equal(relay_record(r)->attempts[0].first_byte_us, 20 * MS);
+    wakes_at(5000 * MS);
+    head.n = 2;
+    assert_false(relay_tell(r, &head));
+    assert_true(relay_tell(r, &output));
+    assert_int_equal(relay_record(r)->attempts[0].ttft_us, 30 * MS);
+    wakes_at(1030 * MS); /* idle time runs now */
+    output.event = bad;
+    output.n_further = 1;
+    assert_false(relay_tell(r, &output));
+    output.event = &word;
+    output.n_further = 0;
+    output.now_us = T0 + 1030 * MS; /* exactly at its time */
+    assert_true(relay_tell(r, &output));
+    output.now_us = T0 + 2030 * MS + 1;
+    assert_false(relay_tell(r, &output));
+    at(2000 * MS, RELAY_ENDED, 1, "COMMIT 1, END 1, RECORD");
+    assert_false(relay_tell(r, &output));
+}
+
+static void test_a_token_that_opens_the_gate_is_fed(void **state)
+{
+    struct event word = {.kind = EVENT_TEXT, .is_token = true, .text_bytes = 9};
+    struct relay_event output = {.kind = RELAY_OUTPUT, .now_us = T0 + 30 * MS, .n = 1, .event = &word};
+    begin("START 1>0");
+    sent(10 * MS, 1);
+    assert_false(relay_tell(r, &output));
+    token(30 * MS, 1, "COMMIT 1");
+}
+
+static void test_beside_a_hedge_all_is_fed(void **state)
+{
+    struct event word = {.kind = EVENT_TEXT, .is_token = true, .text_bytes = 9};
+    struct relay_event head = {.kind = RELAY_HEAD, .now_us = T0 + 900 * MS, .n = 1, .status = 200};
+    struct relay_event output = {.kind = RELAY_OUTPUT, .now_us = T0 + 50 * MS, .n = 1, .event = &word};
+    call.is_stream = false;
+    route.hedge =
+        (struct hedge_conf){.is_on = true, .after_ms = 500, .max_extra_permyriad = 10000, .max_per_minute = 60};
+    begin("START 1>0");
+    sent(10 * MS, 1);
+    assert_false(relay_tell(r, &output));
+    at(500 * MS, RELAY_TIME, 0, "START 2>1");
+    assert_false(relay_tell(r, &head));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1312,6 +1369,9 @@ int main(void)
         TEST(test_failure_at_the_deadline),
         TEST(test_repair_past_the_budget),
         TEST(test_unknown_price),
+        TEST(test_what_is_only_noted),
+        TEST(test_a_token_that_opens_the_gate_is_fed),
+        TEST(test_beside_a_hedge_all_is_fed),
         TEST(test_hedge_wins),
         TEST(test_hedge_loses),
         TEST(test_hedge_and_failures),

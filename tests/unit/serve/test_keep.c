@@ -49,7 +49,7 @@ static void live(struct kept *k)
     for (int i = 0; i < 400; i++) {
         struct latency_grant g;
         latency_grant(latency_core(k->latency, 1), (struct latency_key){0}, &conf, false, 0, NOW, &g);
-        (void)latency_answered(latency_core(k->latency, 1), &conf, &g, 1000000, -1, 0, NOW);
+        (void)latency_answered(&conf, &g, 1000000, -1, 0, NOW);
     }
     for (int i = 0; i < 5; i++)
         registry_bad(k->registry, 0, NOW, false, &breaker, &rng, &none);
