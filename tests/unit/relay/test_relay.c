@@ -1301,9 +1301,10 @@ static void test_beside_a_hedge_all_is_fed(void **state)
         (struct hedge_conf){.is_on = true, .after_ms = 500, .max_extra_permyriad = 10000, .max_per_minute = 60};
     begin("START 1>0");
     sent(10 * MS, 1);
-    assert_false(relay_tell(r, &output));
-    at(500 * MS, RELAY_TIME, 0, "START 2>1");
-    assert_false(relay_tell(r, &head));
+    wakes_at(500 * MS);
+    assert_false(relay_tell(r, &output)); /* planned */
+    begin_hedged(2);
+    assert_false(relay_tell(r, &head)); /* out */
 }
 
 int main(void)
