@@ -538,9 +538,9 @@ static struct client_request whole_request(const struct pieces *body, struct buf
     if (body->n_bytes > SHORT_BYTES)
         return (struct client_request){buf_bytes(head), body->v, body->n};
     char *at = buf_reserve(head, body->n_bytes);
-    for (size_t i = 0; i < body->n; at += body->v[i++].n)
-        if (body->v[i].n > 0)
-            memcpy(at, body->v[i].p, body->v[i].n);
+    for (const struct bytes *b = body->v, *end = b + body->n; b < end; at += b++->n)
+        if (b->n > 0)
+            memcpy(at, b->p, b->n);
     buf_grew(head, body->n_bytes);
     return (struct client_request){.head = buf_bytes(head)};
 }

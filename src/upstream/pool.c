@@ -38,9 +38,11 @@ struct pooled {
     struct client_conn *conn;
     struct list node;
     union {
-        struct timer timer; /* idle or draining */
-        struct reap reap;   /* once it is closed */
+        struct timer
+            timer; /* idle or draining. While it is taken an older time may still be armed, which means nothing */
+        struct reap reap; /* once it is closed */
     };
+    uint64_t until_us; /* idle or draining for so long; 0 = neither */
     uint32_t n_drained;
     bool is_idle;
 };
@@ -124,7 +126,7 @@ static void release(struct reap *r)
 
 static void leave_lists(struct pooled *c)
 {
-    timer_cancel(c->endpoint->pool->loop, &c->timer);
+    c->until_us = 0;
     list_del(&c->node);
     if (c->is_idle) {
         c->is_idle = false;
@@ -142,6 +144,7 @@ void pooled_close(struct pooled *c)
 {
     struct loop *l = c->endpoint->pool->loop;
     leave_lists(c);
+    timer_cancel(l, &c->timer);
     client_conn_close(c->conn);
     c->conn = NULL;
     c->endpoint->n_refs--;
@@ -154,9 +157,22 @@ static void on_stale(struct client_conn *conn, void *arg)
     pooled_close(arg);
 }
 
+/* Most connections are taken again long before: a timer that is armed for an earlier time stays, and is armed again. */
+static void stay_until(struct pooled *c, uint64_t us)
+{
+    c->until_us = us;
+    if (!timer_is_armed(&c->timer) || us < c->timer.at_us)
+        timer_arm(c->endpoint->pool->loop, &c->timer, us);
+}
+
 static void on_time(struct timer *t)
 {
-    pooled_close(RM_CONTAINER(t, struct pooled, timer));
+    struct pooled *c = RM_CONTAINER(t, struct pooled, timer);
+    struct loop *l = c->endpoint->pool->loop;
+    if (c->until_us > loop_now_us(l))
+        timer_arm(l, t, c->until_us);
+    else if (c->until_us != 0)
+        pooled_close(c);
 }
 
 struct pooled *pool_adopt(struct pool *p, const struct provider_conf *provider, struct stream *s)
@@ -173,7 +189,11 @@ struct pooled *pool_adopt(struct pool *p, const struct provider_conf *provider, 
 
 struct pooled *pool_take(struct pool *p, const struct provider_conf *provider)
 {
-    struct endpoint *e = find(p, provider);
+    struct endpoint *e = provider == p->last ? p->last_endpoint : find(p, provider);
+    if (e != NULL) {
+        p->last = provider;
+        p->last_endpoint = e;
+    }
     while (e != NULL && !list_is_empty(&e->idle)) {
         struct pooled *c = LIST_ITEM(e->idle.next, struct pooled, node);
         if (!client_conn_is_stale(c->conn)) {
@@ -198,7 +218,7 @@ static void make_idle(struct pooled *c)
     c->is_idle = true;
     e->n_idle++;
     e->pool->n_idle++;
-    timer_arm(e->pool->loop, &c->timer, loop_now_us(e->pool->loop) + IDLE_US);
+    stay_until(c, loop_now_us(e->pool->loop) + IDLE_US);
 }
 
 /* Reads the rest away. False: the end has not come yet. */
@@ -237,7 +257,7 @@ void pooled_put(struct pooled *c)
     if (drain_ends(c))
         return;
     list_put(&p->draining, &c->node);
-    timer_arm(p->loop, &c->timer, loop_now_us(p->loop) + DRAIN_US);
+    stay_until(c, loop_now_us(p->loop) + DRAIN_US);
 }
 
 /* ---- warming and pruning ---- */
@@ -290,6 +310,7 @@ static bool has_endpoint(const struct config *now, const struct endpoint *e)
 
 void pool_prune(struct pool *p, const struct config *now)
 {
+    p->last = NULL;
     LIST_EACH(&p->endpoints, node)
     {
         struct endpoint *e = LIST_ITEM(node, struct endpoint, node);

@@ -16,6 +16,10 @@ struct pool {
     struct readbufs *reads;
     struct list endpoints;
     struct list draining; /* answered, but the message's end has not been read yet */
+    /* The provider that was asked for last (of a snapshot; until the next pool_prune, which comes with each new one),
+     * and its endpoint. */
+    const struct provider_conf *last;
+    struct endpoint *last_endpoint;
     size_t n_idle;
 };
 
