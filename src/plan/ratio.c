@@ -132,8 +132,6 @@ static void fade(_Atomic uint64_t *const *v, size_t n)
 
 static void fade_side(struct side *s)
 {
-    if (get(&s->n) < RATIO_SAMPLES_MAX)
-        return;
     fade((_Atomic uint64_t *const[]){&s->n, &s->bytes, &s->tokens, &s->error, &s->judged}, LINE_SIDE);
 }
 
@@ -283,7 +281,8 @@ void ratio_learn(struct ratio_core *c, uint16_t target_id, enum ratio_side side,
     set(&s->bytes, get(&s->bytes) + bytes);
     set(&s->tokens, get(&s->tokens) + (uint64_t)tokens);
     set(&s->n, get(&s->n) + 1);
-    fade_side(s);
+    if (get(&s->n) >= RATIO_SAMPLES_MAX)
+        fade_side(s);
     end_change(cell);
 }
 

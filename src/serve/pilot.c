@@ -69,6 +69,12 @@ static struct relay_event event_of(const struct pilot *p, enum relay_event_kind 
     return (struct relay_event){.kind = kind, .now_us = loop_now_us(p->flight->worker->loop), .n = p->n};
 }
 
+static void feed_plain(struct pilot *p, enum relay_event_kind kind)
+{
+    struct relay_event ev = event_of(p, kind);
+    flight_feed(p->flight, &ev);
+}
+
 static void feed_failure(struct pilot *p, const struct failure *failure)
 {
     struct relay_event ev = event_of(p, RELAY_FAILED);
@@ -264,15 +270,14 @@ static void feed_head(struct pilot *p, const struct exchange_event *x)
 
 static __attribute__((noinline)) void feed_exchange_event(struct pilot *p, const struct exchange_event *x)
 {
-    struct relay_event ev;
     struct bytes rest;
     switch (x->kind) {
     case EXCHANGE_NOTHING:
     case EXCHANGE_FLUSH:
         return;
     case EXCHANGE_REPLAYED:
-        ev = event_of(p, RELAY_REPLAYED);
-        break;
+        feed_plain(p, RELAY_REPLAYED);
+        return;
     case EXCHANGE_HEAD:
         feed_head(p, x);
         return;
@@ -286,10 +291,9 @@ static __attribute__((noinline)) void feed_exchange_event(struct pilot *p, const
         close_exchange(p);
         if (p->is_joining && seam_end(p->seam, &rest) == SEAM_JOINED)
             join(p, rest, 0);
-        if (p->is_closed)
-            return;
-        ev = event_of(p, RELAY_ENDED);
-        break;
+        if (!p->is_closed)
+            feed_plain(p, RELAY_ENDED);
+        return;
     case EXCHANGE_FAILED: {
         struct failure failure = *x->failure;
         pilot_tell_reached(p);
@@ -300,7 +304,6 @@ static __attribute__((noinline)) void feed_exchange_event(struct pilot *p, const
     default:
         RM_UNREACHABLE();
     }
-    flight_feed(p->flight, &ev);
 }
 
 /* Backpressure: a client that does not take its bytes stops us reading its provider. */
