@@ -514,6 +514,30 @@ static void idle_connection_goes_after_55_seconds(struct world *w)
     check_runs_dry(w, c);
 }
 
+/* Its timer is armed for the first time that it was idle; that has passed while it was taken, and while it was idle
+ * again. */
+static void idle_time_begins_anew_with_each_use(struct world *w)
+{
+    world_script(w, 0, ANSWER);
+    world_script(w, 0, ANSWER);
+    world_script(w, 0, "head role token +30000ms token finish usage done end");
+    struct client *c = ask_at_once(w, ASK_STREAM);
+    world_run_to(w, 30 * SEC);
+    client_ask(c, ASK_STREAM);
+    world_run_to(w, 60 * SEC);
+    CHECK(w, peer_is_open(peer_a(w)) && upstream_n_idle(w->workers[0]->upstream) == 1);
+    client_ask(c, ASK_STREAM);
+    world_run_to(w, 86 * SEC);
+    CHECK(w, peer_is_open(peer_a(w)) && upstream_n_idle(w->workers[0]->upstream) == 0);
+    world_run_to(w, 100 * SEC);
+    CHECK(w, w->providers[0].n_dials == 1 && client_count(c, "data: [DONE]") == 3);
+    world_run_to(w, 145 * SEC - 1);
+    CHECK(w, peer_is_open(peer_a(w)));
+    world_run_to(w, 145 * SEC);
+    CHECK(w, !peer_is_open(peer_a(w)) && upstream_n_idle(w->workers[0]->upstream) == 0);
+    check_runs_dry(w, c);
+}
+
 static void dead_pooled_connection_is_replayed(struct world *w)
 {
     world_script(w, 0, ANSWER);
@@ -866,6 +890,7 @@ static const struct {
     {STORY(reload_drops_connections_of_a_provider_that_left), NULL, 0},
     {STORY(second_request_takes_the_warm_connection), NULL, 0},
     {STORY(idle_connection_goes_after_55_seconds), NULL, 0},
+    {STORY(idle_time_begins_anew_with_each_use), "  - { model: m, order: [a] }", 0},
     {STORY(dead_pooled_connection_is_replayed), NULL, 0},
     {STORY(closed_pooled_connection_is_not_taken), NULL, 0},
     {STORY(connection_that_says_close_is_not_kept), NULL, 0},
