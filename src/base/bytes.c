@@ -156,20 +156,31 @@ struct bytes bytes_cut(struct bytes *rest, char c)
     return (struct bytes){all.p, at};
 }
 
+/* The next digit; false at anything else. */
+static bool add_digit(uint64_t *v, char c)
+{
+    unsigned digit = (unsigned)(unsigned char)c - '0';
+    bool is_digit = digit <= 9;
+    if (is_digit)
+        *v = *v * 10 + digit;
+    return is_digit;
+}
+
 bool bytes_to_u64(struct bytes a, uint64_t *out)
 {
     enum { SURE_DIGITS = 19 /* of any value */ };
     uint64_t v = 0;
-    if (a.n == 0)
-        return false;
-    for (size_t i = 0; i < a.n; i++) {
-        unsigned char digit = (unsigned char)(a.p[i] - '0');
-        if (digit > 9 || (i >= SURE_DIGITS && v > (UINT64_MAX - digit) / 10))
+    size_t i = 0;
+    for (; i < a.n && i < SURE_DIGITS; i++)
+        if (!add_digit(&v, a.p[i]))
             return false;
-        v = v * 10 + digit;
+    for (; i < a.n; i++) {
+        uint64_t before = v;
+        if (!add_digit(&v, a.p[i]) || v / 10 != before)
+            return false;
     }
     *out = v;
-    return true;
+    return a.n > 0;
 }
 
 bool bytes_to_i64(struct bytes a, int64_t *out)

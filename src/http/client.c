@@ -338,7 +338,7 @@ static enum head_result find_head(struct client_conn *c, struct bytes *text, con
         *text = buf_bytes(c->gathered);
     }
     arena_reserve(&c->arena, ARRAYS_BYTES);
-    c->head = ARENA_NEW(&c->arena, struct head);
+    c->head = arena_alloc_raw(&c->arena, sizeof *c->head);
     enum head_result r = head_parse(*text, HEAD_RESPONSE, false, &limits, &c->arena, c->head, &used, why);
     if (r == HEAD_OK)
         text->n = used;

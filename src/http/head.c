@@ -368,7 +368,7 @@ static enum head_result read_meaning(struct head *h, enum head_kind kind, bool i
     else
         r = read_request(h, why);
     struct bytes name = BYTES("connection");
-    bool says_close = list_has(&h->fields, name, BYTES("close"));
+    bool says_close = fields_may_have(&h->fields, name) && list_has(&h->fields, name, BYTES("close"));
     h->keep_alive = !says_close && h->framing != FRAMING_UNTIL_CLOSE &&
                     (h->minor > 0 || list_has(&h->fields, name, BYTES("keep-alive")));
     return r;
@@ -407,23 +407,31 @@ enum head_result head_parse(struct bytes in, enum head_kind kind, bool is_head_r
     return parse_strictly(in, kind, is_head_request, limits, arena, out, used, why);
 }
 
-static void rebase(struct bytes *view, struct bytes from, const char *to)
+static const char *follow(const char *p, uintptr_t way)
 {
-    size_t at = (size_t)((uintptr_t)view->p - (uintptr_t)from.p);
-    if (at <= from.n)
-        view->p = to + at;
+    return (const char *)((uintptr_t)p + way);
+}
+
+/* There may be none, and a path may be a literal, which stays. */
+static void follow_if_in(struct bytes *view, struct bytes from, uintptr_t way)
+{
+    if ((uintptr_t)view->p - (uintptr_t)from.p <= from.n)
+        view->p = follow(view->p, way);
 }
 
 void head_move(struct head *h, struct bytes from, const char *to)
 {
-    rebase(&h->method, from, to);
-    rebase(&h->target, from, to);
-    rebase(&h->path, from, to); /* may be a literal, which stays */
-    rebase(&h->query, from, to);
-    rebase(&h->host, from, to);
-    for (size_t i = 0; i < h->fields.n; i++) {
-        rebase(&h->fields.v[i].name, from, to);
-        rebase(&h->fields.v[i].value, from, to);
+    uintptr_t way = (uintptr_t)to - (uintptr_t)from.p;
+    if (h->method.n > 0) {
+        h->method.p = follow(h->method.p, way);
+        h->target.p = follow(h->target.p, way);
+        follow_if_in(&h->path, from, way);
+        follow_if_in(&h->query, from, way);
+        follow_if_in(&h->host, from, way);
+    }
+    for (struct field *f = h->fields.v, *end = f + h->fields.n; f < end; f++) {
+        f->name.p = follow(f->name.p, way);
+        f->value.p = follow(f->value.p, way);
     }
 }
 

@@ -80,13 +80,13 @@ static bool is_known(const struct kept *k, struct bytes in, uint64_t *length)
 
 static void give(const struct kept *k, struct bytes text, uint64_t length, struct arena *arena, struct head *out)
 {
-    struct fields *f = &out->fields;
-    char *copy = arena_alloc_raw(arena, text.n);
+    size_t fields_bytes = k->head.fields.n * sizeof(struct field);
+    char *fields = arena_alloc_raw(arena, fields_bytes + text.n), *copy = fields + fields_bytes;
+    memcpy(fields, k->fields, fields_bytes);
     memcpy(copy, text.p, text.n);
     *out = k->head;
     out->content_length = length;
-    f->v = arena_alloc_raw(arena, f->n * sizeof *f->v);
-    memcpy(f->v, k->fields, f->n * sizeof *f->v);
+    out->fields.v = (struct field *)(void *)fields;
     head_move(out, bytes_from(k->text, k->n), copy);
 }
 

@@ -75,6 +75,15 @@ static void bytes_compare_and_search(void **state)
     uint64_t v;
     assert_true(bytes_to_u64(BYTES("18446744073709551615"), &v));
     assert_false(bytes_to_u64(BYTES("18446744073709551616"), &v));
+    assert_false(bytes_to_u64(BYTES("18446744073709551620"), &v));
+    assert_false(bytes_to_u64(BYTES("99999999999999999999"), &v));
+    assert_false(bytes_to_u64(BYTES("184467440737095516150"), &v));
+    assert_true(bytes_to_u64(BYTES("000018446744073709551615"), &v));
+    assert_true(v == UINT64_MAX);
+    assert_true(bytes_to_u64(BYTES("00000000000000000000007"), &v));
+    assert_int_equal(v, 7);
+    assert_false(bytes_to_u64(BYTES("0000000000000000000000x"), &v));
+    assert_false(bytes_to_u64(BYTES(""), &v));
     assert_false(bytes_to_u64(BYTES("+1"), &v));
     int64_t i;
     assert_true(bytes_to_i64(BYTES("-9223372036854775808"), &i));
