@@ -17,7 +17,9 @@ struct event *batch_add(struct batch *b, enum event_kind kind)
         b->cap = cap;
     }
     struct event *e = &b->v[b->n++];
-    *e = (struct event){.kind = kind, .usage = USAGE_NONE};
+    memset(e, 0, offsetof(struct event, usage)); /* that is read of USAGE alone, which brings it */
+    e->failure = NULL;
+    e->kind = kind;
     return e;
 }
 

@@ -13,9 +13,12 @@ void decoder_init(struct decoder *d, const struct dialect *target, struct bytes 
                   bool strips_usage)
 {
     RM_ASSERT(target != NULL && target->decoder != NULL);
-    *d = (struct decoder){.dialect = target, .vendor = vendor, .max_depth = max_depth, .strips_usage = strips_usage};
-    arena_init(&d->scratch);
-    arena_init(&d->keep);
+    memset(d, 0, offsetof(struct decoder, mould));
+    d->dialect = target;
+    d->vendor = vendor;
+    d->max_depth = max_depth;
+    d->strips_usage = strips_usage;
+    mould_init(&d->mould);
     arena_reserve(&d->keep, KEEP_BYTES);
     target->decoder->init(d);
 }

@@ -7,6 +7,13 @@
 #include "base/mem.h"
 #include "codec/json_string.h"
 
+void mould_init(struct mould *m)
+{
+    m->n_holes = 0;
+    m->cap = 0;
+    m->bytes = NULL;
+}
+
 void mould_clear(struct mould *m)
 {
     m->n_holes = 0;

@@ -39,6 +39,8 @@ struct mould_source {
     bool is_padding_kept; /* a collected answer has it: the event is more than the one before with other text */
 };
 
+/* No form is known yet. */
+void mould_init(struct mould *m);
 /* ev gave the one event e and nothing else; strip_at, strip_end: of ev->data, equal = none. Makes the mould where it
  * can be done, else clears it. */
 void mould_make(struct mould *m, const struct sse_event *ev, const struct event *e, const struct mould_source *from,

@@ -6,6 +6,14 @@
 
 #include "dialect/walk.h"
 
+/* Over what is in the value that m stands on, which is an object, an array or null. False where that has no notes. */
+static inline bool step_into(const struct walk *m, struct walk *inside)
+{
+    const struct json_note *n = &m->index->v[m->here];
+    *inside = (struct walk){.is_object = m->value.p[0] == '{', .index = m->index, .next = m->here + 1, .end = n->next};
+    return n->less == 0;
+}
+
 enum { DIGITS_MAX = 9 };
 
 static bool is_null(struct bytes value)
@@ -90,8 +98,10 @@ static bool read_details(const struct walk *m, bool *is_there, bool read(const s
     if (*is_there || (m->value.p[0] != '{' && !is_null(m->value)))
         return false;
     *is_there = true;
-    struct walk detail = walk_into(m);
-    while (walk_next(&detail))
+    struct walk detail;
+    if (!step_into(m, &detail))
+        return false;
+    while (walk_next_noted(&detail))
         if (!read(&detail, out))
             return false;
     return true;
@@ -114,8 +124,10 @@ static bool read_usage(const struct walk *value, struct openai_noted *out)
         return false;
     out->has_usage = true;
     *told = OPENAI_TOLD_NONE;
-    struct walk m = walk_into(value);
-    for (bool is_usual = true; walk_next(&m);) {
+    struct walk m;
+    if (!step_into(value, &m))
+        return false;
+    for (bool is_usual = true; walk_next_noted(&m);) {
         if (bytes_is(m.name, "prompt_tokens"))
             is_usual = take_count(&m, &told->prompt);
         else if (bytes_is(m.name, "completion_tokens"))
@@ -159,8 +171,10 @@ static bool read_message(const struct walk *value, struct openai_noted *out)
     if (out->has_message || value->value.p[0] != '{')
         return false;
     out->has_message = true;
-    struct walk m = walk_into(value);
-    while (walk_next(&m))
+    struct walk m;
+    if (!step_into(value, &m))
+        return false;
+    while (walk_next_noted(&m))
         if (!read_message_member(&m, out))
             return false;
     return true;
@@ -197,14 +211,13 @@ static bool read_choices(const struct walk *value, struct openai_noted *out)
     if (out->has_choice || value->value.p[0] != '[')
         return false;
     out->has_choice = true;
-    struct walk choice = walk_into(value);
-    if (!walk_next(&choice) || choice.value.p[0] != '{')
+    struct walk choice, m;
+    if (!step_into(value, &choice) || !walk_next_noted(&choice) || choice.value.p[0] != '{' || !step_into(&choice, &m))
         return false;
-    struct walk m = walk_into(&choice);
-    while (walk_next(&m))
+    while (walk_next_noted(&m))
         if (!read_choice_member(&m, out))
             return false;
-    return out->has_message && !walk_next(&choice);
+    return out->has_message && !walk_next_noted(&choice);
 }
 
 /* ---- the answer ---- */
@@ -233,7 +246,7 @@ bool openai_noted_read(const struct json_index *index, struct openai_noted *out)
 {
     *out = (struct openai_noted){.has_usage = false};
     struct walk m = walk_notes(index);
-    while (walk_next(&m))
+    while (walk_next_noted(&m))
         if (!read_member(&m, out))
             return false;
     return out->has_choice && out->has_usage;

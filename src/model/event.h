@@ -48,7 +48,7 @@ struct event {
     struct bytes text;
     struct bytes id;
     struct bytes name;
-    struct usage usage;            /* USAGE */
+    struct usage usage;            /* USAGE; of others not set */
     const struct failure *failure; /* ERROR */
 };
 

@@ -285,11 +285,12 @@ static enum answer_result decode_rest(struct answer *a, struct output *out)
 void answer_init(struct answer *a, const struct answer_spec *spec, const struct head *head)
 {
     enum label label = label_of(fields_get(&head->fields, "content-type"));
-    *a = (struct answer){.arena = spec->arena,
-                         .reads = spec->reads,
-                         .max_body = spec->max_body,
-                         .skip_bad_events = spec->skip_bad_events,
-                         .coding = coding_of(fields_get(&head->fields, "content-encoding"))};
+    memset(a, 0, offsetof(struct answer, sse)); /* what follows begins by itself */
+    a->arena = spec->arena;
+    a->reads = spec->reads;
+    a->max_body = spec->max_body;
+    a->skip_bad_events = spec->skip_bad_events;
+    a->coding = coding_of(fields_get(&head->fields, "content-encoding"));
     a->mode = head->status >= 400 ? ANSWER_REFUSAL : ANSWER_SNIFF;
     a->label_is_sse = label == LABEL_SSE;
     a->label_is_loose = label == LABEL_LOOSE || label == LABEL_HTML;

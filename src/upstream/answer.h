@@ -44,9 +44,9 @@ struct answer {
     struct inflater *inflater; /* GZIP, DEFLATE; else NULL */
     char *plain;               /* decoded bytes, borrowed from `reads`; NULL = none */
     struct buf body;           /* SNIFF: the first bytes; JSON, REFUSAL: all of it; SSE: the completed last event */
+    struct failure *failure;   /* class, words, in_stream; status is the caller's. NULL until it has failed */
     struct sse sse;
     struct decoder decoder;
-    struct failure *failure; /* class, words, in_stream; status is the caller's. NULL until it has failed */
 };
 
 enum { REFUSAL_BYTES_MAX = 65536 };

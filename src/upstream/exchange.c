@@ -75,7 +75,6 @@ struct exchange {
     bool is_body_read; /* the HTTP message has ended */
     bool is_closed;
     uint16_t status;
-    struct answer answer;
     struct timer timer; /* connecting: its limit; refused, answering: patience for the end */
     union {
         struct task task; /* to say "ready" later in the turn, or in the next */
@@ -84,6 +83,7 @@ struct exchange {
     struct arena arena;      /* of the failure, if there is one */
     struct failure *failure; /* in `arena`, once there is one */
     const char *bad;         /* how the framing went wrong; NULL = it did not */
+    struct answer answer;    /* once has_answer; not set before that */
 };
 
 static void move(struct exchange *x, enum exchange_state to)
@@ -547,8 +547,8 @@ static struct client_request whole_request(const struct pieces *body, struct buf
 
 static struct opening *opening_new(const struct exchange_spec *spec)
 {
-    struct opening *o = mem_take_zero(sizeof *o);
-    o->spec = *spec;
+    struct opening *o = mem_take(sizeof *o);
+    *o = (struct opening){.spec = *spec};
     o->connect_us = -1;
     if (spec->body.n_bytes <= SHORT_BYTES)
         (void)buf_reserve(&o->head_out, HEAD_BYTES + spec->body.n_bytes);
@@ -560,7 +560,7 @@ static struct opening *opening_new(const struct exchange_spec *spec)
 struct exchange *exchange_open(struct upstream *u, const struct exchange_spec *spec)
 {
     RM_ASSERT(u != NULL && spec->provider != NULL && spec->target != NULL && spec->ready != NULL);
-    struct exchange *x = mem_take_zero(sizeof *x);
+    struct exchange *x = memset(mem_take(sizeof *x), 0, offsetof(struct exchange, answer));
     mem_count(MEM_EXCHANGE, 1);
     x->upstream = u;
     x->loop = u->loop;
