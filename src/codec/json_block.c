@@ -350,6 +350,7 @@ struct spot {
     unsigned depth, max_depth;
     unsigned char close; /* of the innermost level: its bracket */
     bool is_strict;
+    uint32_t found; /* see struct json_index */
     struct levels *levels;
     const struct json_form *forms, *forms_end;
 };
@@ -399,6 +400,8 @@ STEP void note(struct spot *s, size_t from, uint32_t less)
 
 static __attribute__((noinline)) const unsigned char *solid_from(const unsigned char *p)
 {
+    if (*p == ' ' && p[1] > ' ')
+        return p + 1; /* mostly it is one */
     while (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t')
         p++;
     return p;
@@ -680,6 +683,7 @@ STEP bool member(struct spot *s, struct json_member *members, size_t n, const ui
     if (!value(s))
         return false;
     if (m != NULL) {
+        s->found |= json_bit_of(m, members);
         m->note = number;
         m->type = json_type_of(first);
         m->name_at = at;
@@ -767,6 +771,7 @@ static void end_notes(const struct spot *s, struct bytes text, const struct json
     index->text = text.p;
     index->n = s->n_notes;
     index->is_strict = s->is_strict && !s->text->has_pairs;
+    index->found = s->found;
     if (index->n > 0)
         index->v[0] = (struct json_note){(uint32_t)scan->open_at, (uint32_t)text.n, index->n, 0};
 }

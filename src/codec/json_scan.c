@@ -363,8 +363,11 @@ enum err json_scan_indexed(struct bytes text, unsigned max_depth, struct json_me
 {
     if (scan_blocks(text, max_depth, members, n, scan, index))
         return ERR_OK;
-    index->n = 0;
-    return json_scan_scalar(text, max_depth, members, n, scan);
+    enum err e = json_scan_scalar(text, max_depth, members, n, scan);
+    index->n = index->found = 0;
+    for (size_t i = 0; i < n; i++)
+        index->found |= members[i].type != JSON_ABSENT ? json_bit_of(&members[i], members) : 0;
+    return e;
 }
 
 enum err json_scan(struct bytes text, unsigned max_depth, struct json_member *members, size_t n, struct json_scan *scan)

@@ -67,6 +67,7 @@ struct json_index {
     const struct json_form *forms; /* in: how many objects begin; NULL = nobody knows */
     size_t n_forms;
     uint32_t levels; /* in: so many levels of objects and arrays within the outer object are noted, up to the maximum */
+    uint32_t found;  /* out: of the first 32 members, a bit for each that is there */
     uint32_t n;      /* out; 0 = nothing is noted: there was no room for all, or nobody looked */
     const char *text; /* out: where the text begins that the notes count from */
     bool is_strict;   /* out, n > 0: json_tree_parse would take it (numbers and surrogate pairs are right as well), and

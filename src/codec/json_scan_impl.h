@@ -49,6 +49,13 @@ static inline enum json_type json_type_of(unsigned char first)
     }
 }
 
+/* Its bit in json_index.found. */
+static inline uint32_t json_bit_of(const struct json_member *m, const struct json_member *members)
+{
+    size_t i = (size_t)(m - members);
+    return i < 32 ? UINT32_C(1) << i : 0;
+}
+
 /* The member of that name, which has no escapes; NULL: not wanted. Most names differ in their first letter. */
 static inline struct json_member *json_member_named(struct json_member *members, size_t n, struct bytes name)
 {

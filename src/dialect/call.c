@@ -37,6 +37,13 @@ static struct json_member *member(const struct reading *r, enum body_member m)
     return &r->members[m];
 }
 
+/* One of these is there, if only as null. */
+#define BIT(number) (UINT32_C(1) << (number))
+static bool has_any(const struct reading *r, uint32_t bits)
+{
+    return (r->index.found & bits) != 0;
+}
+
 static bool is_given(const struct json_member *m)
 {
     return m->type != JSON_ABSENT && m->type != JSON_NULL;
@@ -395,6 +402,16 @@ static uint64_t hash_marked(const char *end, uint64_t head, struct bytes text, u
                                  : json_mix(head, bytes_slice(text, 0, n)));
 }
 
+/* Of tools and system. Most requests have none: their hash is what mixing nothing twice gives. */
+#define HASH_START UINT64_C(0x52494e47)
+#define HASH_OF_NOTHING UINT64_C(0x091a909394929e62)
+static uint64_t hash_head(struct bytes tools, struct bytes system)
+{
+    if (tools.n + system.n == 0)
+        return HASH_OF_NOTHING;
+    return json_mix(json_mix(HASH_START, tools), system);
+}
+
 /* Facts of the prompt, and the hash of what a provider's cache could hold of it: all but the last message. */
 static void read_prompt(struct reading *r, const struct walk *instructions)
 {
@@ -402,12 +419,13 @@ static void read_prompt(struct reading *r, const struct walk *instructions)
     struct bytes text = raw(r, IN_MESSAGES);
     struct walk tools = walk_of_member(r, IN_TOOLS), messages = walk_of_member(r, IN_MESSAGES);
     struct bytes system = instructions->value;
-    count_tools(c, &tools);
-    count_content(c, instructions, 0);
+    if (tools.value.n > 0)
+        count_tools(c, &tools);
+    if (system.n > 0)
+        count_content(c, instructions, 0);
     struct talk talk = count_messages(c, &messages);
     size_t last_at = talk.n > 0 ? (size_t)(talk.last - text.p) : 0;
-    uint64_t head = json_mix(json_mix(0x52494e47, tools.value), system),
-             before = json_mix(head, bytes_slice(text, 0, last_at));
+    uint64_t head = hash_head(tools.value, system), before = json_mix(head, bytes_slice(text, 0, last_at));
     hash_talk(c, head, &messages, &talk);
     c->cache_hash = hash_marked(c->cache_end, head, text, before, last_at);
     if (talk.n < 2 && !c->has_tools && system.n == 0)
@@ -525,27 +543,44 @@ static void read_openai_output(struct reading *r)
     c->has_audio = c->has_audio || is_given(member(r, CHAT_AUDIO));
 }
 
-static enum err read_openai(struct reading *r)
+static enum err read_openai_numbers(struct reading *r)
+{
+    enum err e = read_whole(r, CHAT_MAX_COMPLETION_TOKENS, 0, &r->call->max_tokens);
+    return e == ERR_OK ? read_whole(r, CHAT_N, 1, &r->call->n) : e;
+}
+
+/* What is not of the prompt. */
+static void read_openai_others(struct reading *r)
 {
     static const unsigned char state[] = {CHAT_PREVIOUS_RESPONSE_ID, CHAT_CONVERSATION, IN_CONTAINER, IN_THREAD};
     static const unsigned char whole[] = {CHAT_LOGPROBS, CHAT_MODERATION, CHAT_FUNCTIONS};
     struct call *out = r->call;
-    enum err e = read_whole(r, CHAT_MAX_COMPLETION_TOKENS, 0, &out->max_tokens);
-    if (e == ERR_OK)
-        e = read_whole(r, CHAT_N, 1, &out->n);
-    if (e != ERR_OK)
-        return e;
     read_state(r, state, sizeof state);
     read_openai_output(r);
     out->needs_whole = needs_whole(r, "function", whole, sizeof whole);
-    static const struct walk none;
-    read_prompt(r, &none);
-    out->has_tools = out->has_tools || raw(r, CHAT_FUNCTIONS).n > 2;
     out->cache_key = read_string(r, raw(r, CHAT_PROMPT_CACHE_KEY));
     out->service = read_string(r, raw(r, IN_SERVICE_TIER));
     if (bytes_is(out->service, "fast")) /* another name of it (openai-chat.md, service_tier) */
         out->service = BYTES("priority");
-    count_whole_marker(out, raw(r, IN_CACHE_CONTROL));
+}
+
+/* Most requests have none of the members but these few. */
+enum { CHAT_USUAL = BIT(IN_MODEL) | BIT(IN_STREAM) | BIT(IN_MAX_TOKENS) | BIT(IN_MESSAGES) };
+
+static enum err read_openai(struct reading *r)
+{
+    static const struct walk none;
+    bool has_others = has_any(r, ~(uint32_t)CHAT_USUAL);
+    enum err e = has_others ? read_openai_numbers(r) : ERR_OK;
+    if (e != ERR_OK)
+        return e;
+    if (has_others)
+        read_openai_others(r);
+    read_prompt(r, &none);
+    if (has_others) {
+        r->call->has_tools = r->call->has_tools || raw(r, CHAT_FUNCTIONS).n > 2;
+        count_whole_marker(r->call, raw(r, IN_CACHE_CONTROL));
+    }
     return ERR_OK;
 }
 

@@ -62,6 +62,12 @@ static void expect_equal(const struct outcome *a, const struct outcome *b, size_
     }
 }
 
+static void check_found(const struct outcome *o)
+{
+    for (size_t i = 0; i < N_WANTED; i++)
+        RM_ASSERT((o->index.found >> i & 1) == (o->m[i].type != JSON_ABSENT));
+}
+
 /* A note says what a value of its own says to the tree. */
 static void check_note(struct bytes text, const struct json_note *n, uint32_t number, uint32_t n_notes)
 {
@@ -153,6 +159,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (first.is_taken) {
         RM_ASSERT(e == ERR_OK);
         expect_equal(&first, &scalar, 0);
+        check_found(&first);
         for (uint32_t i = 0; i < first.index.n && i < CHECKED; i++)
             check_note(text, &first.notes[i], i, first.index.n);
     } else if (e == ERR_OK) {
@@ -164,6 +171,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (!first.is_taken)
             continue;
         expect_equal(&first, &moved, blanks);
+        check_found(&moved);
         RM_ASSERT(first.index.n == moved.index.n);
         RM_ASSERT(first.index.is_strict == moved.index.is_strict);
         for (uint32_t i = 0; i < first.index.n; i++)

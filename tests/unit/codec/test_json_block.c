@@ -267,6 +267,13 @@ static void expect_same_notes(struct bytes text, unsigned depth, uint32_t levels
     free(notes[1]);
 }
 
+static void expect_found(const struct json_index *index, const struct outcome *o)
+{
+    for (size_t i = 0; i < N_WANTED; i++)
+        assert_int_equal(index->found >> i & 1, o->m[i].type != JSON_ABSENT);
+    assert_int_equal(index->found >> N_WANTED, 0);
+}
+
 /* The text in a buffer of its own, `shift` bytes behind its start and exactly as long, so that a look beyond the end is
  * seen. True: the scan in blocks took it. */
 static bool hold(struct bytes text, unsigned depth, size_t shift)
@@ -287,11 +294,16 @@ static bool hold(struct bytes text, unsigned depth, size_t shift)
     if (is_taken) {
         assert_int_equal(e, ERR_OK);
         expect_equal(&scalar, &block);
+        expect_found(&index, &scalar);
         if (index.n > 0)
             expect_index(in, &index);
     }
     assert_int_equal(json_scan(in, depth, both.m, N_WANTED, &both.scan), e);
     expect_equal(&scalar, &both);
+    want(&both);
+    assert_int_equal(json_scan_indexed(in, depth, both.m, N_WANTED, &both.scan, &index), e);
+    if (e == ERR_OK)
+        expect_found(&index, &scalar);
     expect_same_notes(in, depth, LEVELS, NOTES);
     free(copy);
     return is_taken;
