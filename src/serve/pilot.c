@@ -268,9 +268,18 @@ static void feed_head(struct pilot *p, const struct exchange_event *x)
     flight_tell(p->flight, &ev);
 }
 
-static __attribute__((noinline)) void feed_exchange_event(struct pilot *p, const struct exchange_event *x)
+static void feed_end(struct pilot *p)
 {
     struct bytes rest;
+    close_exchange(p);
+    if (p->is_joining && seam_end(p->seam, &rest) == SEAM_JOINED)
+        join(p, rest, 0);
+    if (!p->is_closed)
+        feed_plain(p, RELAY_ENDED);
+}
+
+static __attribute__((noinline)) void feed_exchange_event(struct pilot *p, const struct exchange_event *x)
+{
     switch (x->kind) {
     case EXCHANGE_NOTHING:
     case EXCHANGE_FLUSH:
@@ -286,13 +295,11 @@ static __attribute__((noinline)) void feed_exchange_event(struct pilot *p, const
             feed_joining(p, &x->out);
         else
             feed_output(p, &x->out);
+        if (p->exchange != NULL && !p->is_committed && exchange_is_told(p->exchange))
+            feed_end(p); /* that was all of it: its end need not be asked for */
         return;
     case EXCHANGE_ENDED:
-        close_exchange(p);
-        if (p->is_joining && seam_end(p->seam, &rest) == SEAM_JOINED)
-            join(p, rest, 0);
-        if (!p->is_closed)
-            feed_plain(p, RELAY_ENDED);
+        feed_end(p);
         return;
     case EXCHANGE_FAILED: {
         struct failure failure = *x->failure;

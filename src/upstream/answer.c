@@ -419,6 +419,11 @@ bool answer_is_finished(const struct answer *a)
     return a->mode != ANSWER_REFUSAL && !a->is_failed && decoder_is_complete(&a->decoder);
 }
 
+bool answer_is_told(const struct answer *a)
+{
+    return a->mode == ANSWER_JSON && a->is_ended && !a->is_failed && decoder_is_complete(&a->decoder);
+}
+
 struct bytes answer_refusal(const struct answer *a)
 {
     return buf_bytes(&a->body);

@@ -76,6 +76,8 @@ enum answer_result answer_end(struct answer *a, struct output *out);
 enum answer_result answer_cut(struct answer *a, const char *why);
 /* A finish came; only the terminal marker, or the usage, may still be owed. */
 bool answer_is_finished(const struct answer *a);
+/* It was one JSON body, whole and well ended, and answer_end has given it out: asked again that would say DONE. */
+bool answer_is_told(const struct answer *a);
 /* REFUSAL: the body so far, and whether it is full. */
 struct bytes answer_refusal(const struct answer *a);
 bool answer_refusal_is_full(const struct answer *a);

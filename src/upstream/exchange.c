@@ -635,6 +635,11 @@ void exchange_resume(struct exchange *x)
     loop_post(x->loop, &x->task);
 }
 
+bool exchange_is_told(const struct exchange *x)
+{
+    return x->has_answer && x->is_body_read && answer_is_told(&x->answer);
+}
+
 struct exchange_reach exchange_reached(const struct exchange *x)
 {
     return (struct exchange_reach){.is_connected = x->is_connected,
@@ -675,7 +680,10 @@ void exchange_close(struct exchange *x)
     timer_cancel(x->loop, &x->timer);
     if (x->opening != NULL)
         dial_cancel(x->opening->dial);
-    close_conn(x);
+    if (exchange_is_told(x))
+        put_conn(x);
+    else
+        close_conn(x);
     if (x->has_answer)
         answer_fini(&x->answer);
     x->has_answer = false;

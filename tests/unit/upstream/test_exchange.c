@@ -51,7 +51,7 @@ struct world {
     struct exchange *exchange;
     struct buf log, text, raw;
     struct failure failure;
-    bool is_over, is_reach_noted, closes_at_output, pauses_at_head;
+    bool is_over, is_reach_noted, closes_at_output, pauses_at_head, was_told;
     struct bytes body;
     struct pieces pieces; /* in place of `body`, where there are any */
 };
@@ -244,6 +244,7 @@ static void note_output(struct world *w, const struct exchange_event *ev)
 {
     const struct output *out = &ev->out;
     buf_put(&w->raw, out->raw);
+    w->was_told = exchange_is_told(w->exchange);
     for (size_t i = 0; i < out->n; i++)
         if (out->v[i].kind == EVENT_TEXT)
             buf_put(&w->text, out->v[i].text);
@@ -487,6 +488,31 @@ static void test_cut_streams(void **state)
     world_fini(&w);
 }
 
+/* Nobody waits for the end of an answer that was told whole. */
+static void test_a_whole_answer_closed_when_told(void **state)
+{
+    struct world w;
+    world_init(&w);
+    reply(&w, 0, 0, 200, "application/json", BYTES(JSON), KEEP);
+    reply(&w, 0, 1, 200, "application/json", BYTES(JSON), KEEP)->bytewise = true;
+    reply_stream(&w, 0, 2, HELLO STOP DONE, true, KEEP);
+    w.closes_at_output = true;
+    for (int i = 0; i < 2; i++) {
+        open_exchange(&w, 1000);
+        run(&w);
+        assert_string_equal(buf_cstr(&w.log), i == 0 ? "connected sent head=200 " : "reused sent head=200 ");
+        assert_string_equal(buf_cstr(&w.text), "Whole");
+        assert_true(w.was_told);
+        assert_int_equal(upstream_n_idle(w.upstream), 1);
+    }
+    open_exchange(&w, 1000);
+    run(&w);
+    assert_string_equal(buf_cstr(&w.log), "reused sent head=200 ");
+    assert_false(w.was_told);
+    assert_int_equal(upstream_n_idle(w.upstream), 0);
+    world_fini(&w);
+}
+
 static void test_cancel_reaches_the_peer(void **state)
 {
     struct world w;
@@ -498,6 +524,7 @@ static void test_cancel_reaches_the_peer(void **state)
     run(&w);
     turns(&w, 5);
     assert_true(w.peers[0].saw_close);
+    assert_false(w.was_told);
     assert_int_equal(upstream_n_idle(w.upstream), 0);
     w.closes_at_output = false;
     once(&w, "connected sent head=200 ended", "Hello");
@@ -705,6 +732,7 @@ int main(void)
         cmocka_unit_test(test_reused_break_is_replayed_once),
         cmocka_unit_test(test_idle_close_is_noticed),
         cmocka_unit_test(test_cut_streams),
+        cmocka_unit_test(test_a_whole_answer_closed_when_told),
         cmocka_unit_test(test_cancel_reaches_the_peer),
         cmocka_unit_test(test_pause_holds_everything_back),
         cmocka_unit_test(test_interim_heads_and_limits),
