@@ -18,12 +18,14 @@ enum { KEPT_MAX = 4, NOTED_EVERY = 8, TEXT_MAX = 1024, FIELDS_MAX = 32 };
 
 struct kept {
     size_t n, at, n_digits;
+    struct head_memo memo;
     struct head head; /* views into `text`, fields in `fields` */
     struct field fields[FIELDS_MAX];
     char text[TEXT_MAX];
 };
 struct heads {
     struct kept *kept[KEPT_MAX]; /* about the last used first; NULL = none from here on */
+    struct kept *last;           /* found or kept by the last call, or NULL */
     unsigned n_unknown;
 };
 
@@ -32,13 +34,26 @@ struct heads *heads_new(void)
     return mem_zalloc(sizeof(struct heads));
 }
 
-void heads_free(struct heads *h)
+void heads_forget(struct heads *h)
 {
-    for (size_t i = 0; h != NULL && i < KEPT_MAX && h->kept[i] != NULL; i++) {
+    for (size_t i = 0; i < KEPT_MAX && h->kept[i] != NULL; i++) {
         explicit_bzero(h->kept[i], sizeof *h->kept[i]);
         mem_free(h->kept[i]);
+        h->kept[i] = NULL;
     }
+    h->last = NULL;
+}
+
+void heads_free(struct heads *h)
+{
+    if (h != NULL)
+        heads_forget(h);
     mem_free(h);
+}
+
+struct head_memo *heads_memo(struct heads *h)
+{
+    return h->last != NULL ? &h->last->memo : NULL;
 }
 
 /* ---- looking ---- */
@@ -93,6 +108,7 @@ static void give(const struct kept *k, struct bytes text, uint64_t length, struc
 bool heads_find(struct heads *h, struct bytes in, const struct head_limits *limits, struct arena *arena,
                 struct head *out, size_t *used)
 {
+    h->last = NULL;
     for (size_t i = 0; i < KEPT_MAX && h->kept[i] != NULL; i++) {
         struct kept *k = h->kept[i];
         uint64_t length;
@@ -102,6 +118,7 @@ bool heads_find(struct heads *h, struct bytes in, const struct head_limits *limi
             return false;
         give(k, bytes_slice(in, 0, k->n), length, arena, out);
         *used = k->n;
+        h->last = k;
         if (i > 0) {
             h->kept[i] = h->kept[i - 1];
             h->kept[i - 1] = k;
@@ -123,13 +140,15 @@ static bool may_be_kept(struct bytes text, const struct head *head)
 
 void heads_note(struct heads *h, struct bytes text, const struct head *head)
 {
+    h->last = NULL;
     if (!may_be_kept(text, head) || h->n_unknown++ % NOTED_EVERY != 0)
         return;
     struct kept *k = h->kept[KEPT_MAX - 1] != NULL ? h->kept[KEPT_MAX - 1] : mem_alloc(sizeof *k);
     struct bytes length = fields_get(&head->fields, "content-length");
     for (size_t i = KEPT_MAX - 1; i > 0; i--)
         h->kept[i] = h->kept[i - 1];
-    h->kept[0] = k;
+    h->kept[0] = h->last = k;
+    k->memo = (struct head_memo){0};
     k->n = text.n;
     k->at = (size_t)(length.p - text.p);
     k->n_digits = length.n;

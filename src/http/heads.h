@@ -4,7 +4,7 @@
 #ifndef RM_HTTP_HEADS_H
 #define RM_HTTP_HEADS_H
 
-#include "http/head.h"
+#include "http/server.h"
 
 struct heads;
 struct heads *heads_new(void);
@@ -14,6 +14,11 @@ void heads_free(struct heads *h);
  * views point to a copy of the text in the arena. False: nothing is said, head_parse has to look. */
 bool heads_find(struct heads *h, struct bytes in, const struct head_limits *limits, struct arena *arena,
                 struct head *out, size_t *used);
+/* What the owner has noted with the head that was found or noted last, for him to read and write until the next call
+ * here; NULL = that one is not kept. */
+struct head_memo *heads_memo(struct heads *h);
+/* All of them. */
+void heads_forget(struct heads *h);
 /* This text was a head, and head_parse found `head` in it (whose views point into the text): it may be kept. */
 void heads_note(struct heads *h, struct bytes text, const struct head *head);
 

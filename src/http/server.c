@@ -775,6 +775,12 @@ struct server *server_new(struct loop *l, const struct server_limits *limits, co
 void server_set_limits(struct server *s, const struct server_limits *limits)
 {
     s->limits = *limits;
+    heads_forget(s->heads);
+}
+
+struct head_memo *inbound_memo(struct inbound *in)
+{
+    return heads_memo(RM_CONTAINER(in, struct server_conn, inbound)->server->heads);
 }
 
 static struct server_conn *conn_new(struct server *s, struct stream *stream)

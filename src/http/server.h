@@ -50,9 +50,18 @@ struct inbound {              /* a part of its connection */
     void *owner;              /* the owner's own */
 };
 
+/* Most requests of a client have the same head but for their length. What the owner finds out from a head alone he may
+ * note with it. Zeroes at first. */
+struct head_memo {
+    uint64_t version; /* of what else it depends on */
+    const void *fact;
+};
+/* For on_head, and only in it: room that was there, and will be, at each request with this very head; NULL = none. */
+struct head_memo *inbound_memo(struct inbound *in);
+
 struct server *server_new(struct loop *l, const struct server_limits *limits, const struct server_handler *h,
                           void *arg);
-/* Limits for connections from now on. */
+/* Limits for connections from now on. What is noted with heads (inbound_memo) is forgotten. */
 void server_set_limits(struct server *s, const struct server_limits *limits);
 /* Takes an accepted stream (owned from here on). Over limits.connections: answers 503 and closes. */
 void server_accept(struct server *s, struct stream *stream);

@@ -52,6 +52,20 @@ def test_client_keys(world):
     assert KEY not in head and "Bearer sk-key-a-SECRET" in head
 
 
+def test_a_head_that_was_right_is_asked_for_its_key_again_after_a_reload(world):
+    g, _ = world.chain(good("openai"), config=KEYS)
+    config = g.config
+
+    def ask(key):
+        return g.chat(headers=[("Authorization", f"Bearer {key}")]).status
+    assert [ask(KEY) for _ in range(20)] == [200] * 20
+    assert ask(KEY[:-1] + "2") == 401 and ask(KEY) == 200
+    g.reload({**config, "client_keys": KEYS["client_keys"][:-1]})
+    assert [ask(KEY) for _ in range(10)] == [401] * 10
+    g.reload(config)
+    assert [ask(KEY) for _ in range(10)] == [200] * 10
+
+
 def test_nothing_of_the_clients_goes_up(world):
     g, (a,) = world.chain(good("openai"))
     g.chat(headers=[("Cookie", "session=1"), ("X-Api-Key", "other-secret"), ("X-Forwarded-For", "1.2.3.4"), ("OpenAI-Organization", "org-1"),

@@ -204,6 +204,48 @@ static void test_the_last_few_are_kept(void **state)
     heads_free(h);
 }
 
+static void test_what_is_noted_with_a_head(void **state)
+{
+    (void)state;
+    struct heads *h = heads_new();
+    assert_null(heads_memo(h));
+    note(h, BYTES(USUAL));
+    struct head_memo *memo = heads_memo(h);
+    assert_non_null(memo);
+    assert_true(memo->version == 0 && memo->fact == NULL);
+    *memo = (struct head_memo){7, h};
+    assert_false(finds(h, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n"));
+    assert_null(heads_memo(h));
+    assert_true(finds(h, USUAL));
+    assert_ptr_equal(heads_memo(h), memo);
+    assert_true(memo->version == 7 && memo->fact == h);
+    note(h, BYTES("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n")); /* not the eighth */
+    assert_null(heads_memo(h));
+    heads_forget(h);
+    assert_null(heads_memo(h));
+    assert_false(finds(h, USUAL));
+    heads_free(h);
+}
+
+/* A head that takes the room of another one finds nothing noted. */
+static void test_a_new_head_begins_without_a_note(void **state)
+{
+    (void)state;
+    struct heads *h = heads_new();
+    char text[128];
+    for (unsigned key = 100; key < 100 + 8 * 9; key++) {
+        fill(text, sizeof text, key);
+        note(h, bytes_of(text));
+        struct head_memo *memo = heads_memo(h);
+        assert_int_equal(memo != NULL, (key - 100) % 8 == 0);
+        if (memo == NULL)
+            continue;
+        assert_null(memo->fact);
+        memo->fact = h;
+    }
+    heads_free(h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +255,8 @@ int main(void)
         cmocka_unit_test(test_limits_hold),
         cmocka_unit_test(test_what_is_kept),
         cmocka_unit_test(test_the_last_few_are_kept),
+        cmocka_unit_test(test_what_is_noted_with_a_head),
+        cmocka_unit_test(test_a_new_head_begins_without_a_note),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
