@@ -99,7 +99,7 @@ void budget_settle(struct relay *r)
 {
     const struct request_record *rec = &r->record;
     struct call room;
-    if (r->env->latency == NULL || rec->served_link < 0)
+    if (r->env->latency == NULL || rec->served_link < 0 || rec->n_attempts < 2)
         return;
     const struct call *call = relay_call(r, &room);
     for (uint16_t i = 0; i < rec->n_attempts; i++) {

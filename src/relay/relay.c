@@ -429,21 +429,38 @@ static void on_answer_event(struct relay *r, const struct event *e, uint64_t now
         resume_see(r, e);
 }
 
+/* The first of an output's events that tells an error; NULL = none does. */
+static const struct event *error_of(const struct relay_event *ev)
+{
+    const struct event *e = ev->event;
+    if (e == NULL)
+        return NULL;
+    for (const struct event *end = e + 1 + ev->n_further; e < end; e++)
+        if (e->kind == EVENT_ERROR && e->failure)
+            return e;
+    return NULL;
+}
+
+/* Up to the one that tells an error, if there is one. */
+static void note_events(struct relay *r, const struct relay_event *ev, const struct event *error)
+{
+    const struct event *e = ev->event, *end = error != NULL ? error : e != NULL ? e + 1 + ev->n_further : NULL;
+    attempt_move(&r->now, ATTEMPT_ANSWERING);
+    for (; e < end; e++)
+        on_answer_event(r, e, ev->now_us);
+}
+
 static void on_output(struct relay *r, const struct relay_event *ev)
 {
-    size_t n = ev->event ? 1 + ev->n_further : 0;
-    attempt_move(&r->now, ATTEMPT_ANSWERING);
-    for (size_t i = 0; i < n; i++) {
-        const struct event *e = &ev->event[i];
-        if (e->kind == EVENT_ERROR && e->failure) {
-            struct failure f = *e->failure;
-            f.in_stream = true;
-            fail(r, &f, false, ev->now_us);
-            return;
-        }
-        on_answer_event(r, e, ev->now_us);
+    const struct event *error = error_of(ev);
+    note_events(r, ev, error);
+    if (error == NULL) {
+        attempt_feed(&r->now, ev->now_us);
+        return;
     }
-    attempt_feed(&r->now, ev->now_us);
+    struct failure f = *error->failure;
+    f.in_stream = true;
+    fail(r, &f, false, ev->now_us);
 }
 
 static void on_ended(struct relay *r, uint64_t now)
@@ -590,25 +607,18 @@ bool relay_flow(struct relay *r, uint16_t n, const struct event *e, uint64_t now
     return true;
 }
 
-static bool has_error(const struct relay_event *ev)
-{
-    size_t n = ev->event ? 1 + ev->n_further : 0;
-    for (size_t i = 0; i < n; i++)
-        if (ev->event[i].kind == EVENT_ERROR)
-            return true;
-    return false;
-}
-
 bool relay_tell(struct relay *r, const struct relay_event *ev)
 {
     bool is_output = ev->kind == RELAY_OUTPUT && !r->record.is_stream && r->hedge_due_us == 0;
     if ((ev->kind != RELAY_HEAD && !is_output) || r->beside != NULL || r->now.n != ev->n || !attempt_is_open(&r->now) ||
-        is_due(r, ev->now_us - 1) || (is_output && has_error(ev)))
+        is_due(r, ev->now_us - 1) || (is_output && error_of(ev) != NULL))
         return false;
-    if (is_output)
-        on_output(r, ev);
-    else
+    if (!is_output) {
         on_head(r, ev);
+        return true;
+    }
+    note_events(r, ev, NULL);
+    attempt_feed(&r->now, ev->now_us);
     return true;
 }
 

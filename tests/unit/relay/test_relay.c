@@ -1253,7 +1253,8 @@ static void test_hedge_keeps_its_caps(void **state)
 static void test_what_is_only_noted(void **state)
 {
     struct event word = {.kind = EVENT_TEXT, .is_token = true, .text_bytes = 9};
-    struct event bad[] = {word, {.kind = EVENT_ERROR}};
+    struct failure f = failure_of(FAILURE_OVERLOAD, 0);
+    struct event bad[] = {word, {.kind = EVENT_ERROR, .failure = &f}};
     struct relay_event head = {.kind = RELAY_HEAD, .now_us = T0 + 20 * MS, .n = 1, .status = 200};
     struct relay_event output = {.kind = RELAY_OUTPUT, .now_us = T0 + 30 * MS, .n = 1, .event = &word};
     call.is_stream = false;
