@@ -73,6 +73,38 @@ static void put_piece(struct pieces *out, struct bytes b)
     out->n_bytes += b.n;
 }
 
+/* "name":value, */
+static struct bytes whole_member(const struct json_edit *e, struct arena *arena)
+{
+    struct bytes name = bytes_of(e->name);
+    if (e->member.p != NULL)
+        return e->member;
+    char *text = arena_alloc_raw(arena, name.n + e->value.n + 4), *at = text;
+    *at++ = '"';
+    memcpy(at, name.p, name.n);
+    at += name.n;
+    *at++ = '"';
+    *at++ = ':';
+    if (e->value.n > 0)
+        memcpy(at, e->value.p, e->value.n);
+    at += e->value.n;
+    *at++ = ',';
+    return bytes_from(text, (size_t)(at - text));
+}
+
+/* Each with a comma behind it; the last one without, where nothing follows. */
+static void put_inserted(const struct json_edit *edits, size_t n, bool is_bare, struct arena *arena, struct pieces *out)
+{
+    size_t before = out->n;
+    for (size_t i = 0; i < n; i++)
+        if (edits[i].found->type == JSON_ABSENT && !edits[i].remove)
+            put_piece(out, whole_member(&edits[i], arena));
+    if (is_bare && out->n > before) {
+        out->v[out->n - 1].n--;
+        out->n_bytes--;
+    }
+}
+
 static bool all_members_go(struct bytes text, const struct json_scan *scan, const struct cut *cuts, size_t n)
 {
     size_t at = next_solid(text, scan->open_at + 1);
@@ -105,20 +137,9 @@ void json_splice(struct bytes text, const struct json_scan *scan, const struct j
         take_commas(text, scan, cuts, n_cuts);
     bool is_bare = scan->is_empty || (has_removals && all_members_go(text, scan, cuts, n_cuts));
 
-    *out = (struct pieces){.v = arena_alloc_raw(arena, (2 * n_cuts + 5 * n + 2) * sizeof *out->v)};
+    *out = (struct pieces){.v = arena_alloc_raw(arena, (2 * n_cuts + n + 2) * sizeof *out->v)};
     put_piece(out, bytes_slice(text, 0, scan->open_at + 1));
-    bool is_first = true;
-    for (size_t i = 0; i < n; i++) {
-        if (edits[i].found->type != JSON_ABSENT || edits[i].remove)
-            continue;
-        put_piece(out, is_first ? BYTES("\"") : BYTES(",\""));
-        put_piece(out, bytes_of(edits[i].name));
-        put_piece(out, BYTES("\":"));
-        put_piece(out, edits[i].value);
-        is_first = false;
-    }
-    if (!is_first && !is_bare)
-        put_piece(out, BYTES(","));
+    put_inserted(edits, n, is_bare, arena, out);
     size_t at = scan->open_at + 1;
     for (size_t i = 0; i < n_cuts; i++) {
         put_piece(out, bytes_slice(text, at, cuts[i].at));

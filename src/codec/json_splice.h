@@ -11,6 +11,7 @@ struct json_edit {
     const struct json_member *found; /* from json_scan; type JSON_ABSENT = insert after the first { */
     struct bytes value;              /* new value as JSON text; ignored when remove is set */
     bool remove;                     /* take the member out, with the one comma that goes with it */
+    struct bytes member;             /* all of it as it is inserted: "name":value, and a comma; p NULL = made here */
 };
 
 struct pieces {

@@ -107,6 +107,16 @@ static void put_value(struct edits *e, const struct json_member *m, struct bytes
 {
     struct json_edit *edit = edit_of(e, m);
     edit->value = json;
+    edit->member = (struct bytes){NULL, 0};
+    edit->remove = false;
+}
+
+/* The same for a member of which all is known: `whole` is what is inserted where it is not there, see json_splice. */
+static void put_known(struct edits *e, const struct json_member *m, struct bytes json, struct bytes whole)
+{
+    struct json_edit *edit = edit_of(e, m);
+    edit->value = json;
+    edit->member = whole;
     edit->remove = false;
 }
 
@@ -225,8 +235,12 @@ static void edit_model(struct building *b)
 static void edit_stream(struct building *b)
 {
     bool is_on = own(&b->edits, IN_STREAM)->type == JSON_TRUE;
-    if (b->profile->is_stream != is_on)
-        put_value(&b->edits, own(&b->edits, IN_STREAM), b->profile->is_stream ? BYTES("true") : BYTES("false"));
+    if (b->profile->is_stream == is_on)
+        return;
+    if (b->profile->is_stream)
+        put_known(&b->edits, own(&b->edits, IN_STREAM), BYTES("true"), BYTES("\"stream\":true,"));
+    else
+        put_value(&b->edits, own(&b->edits, IN_STREAM), BYTES("false"));
 }
 
 static bool whole_value(struct building *b, const struct json_member *m, int64_t *out)
@@ -280,9 +294,11 @@ static void edit_stream_options(struct building *b)
     }
     if (!b->profile->is_stream || !b->profile->adds_usage || b->call->wants_usage)
         return;
-    put_value(&b->edits, own(&b->edits, CHAT_STREAM_OPTIONS),
-              m->type == JSON_OBJECT ? with_usage(b, json_member_raw(b->edits.text, m))
-                                     : BYTES("{\"include_usage\":true}"));
+    if (m->type == JSON_OBJECT)
+        put_value(&b->edits, m, with_usage(b, json_member_raw(b->edits.text, m)));
+    else
+        put_known(&b->edits, m, BYTES("{\"include_usage\":true}"),
+                  BYTES("\"stream_options\":{\"include_usage\":true},"));
 }
 
 /* A target has answered that it knows only one of the two names. */
