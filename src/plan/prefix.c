@@ -15,6 +15,7 @@ enum { POPULATION_MAX = 512, FIRST_GAP_US = 60000000 };
 struct prefixes {
     double n_new, n_came_again; /* fade: halved at POPULATION_MAX */
     double gap_us;              /* between a prefix's first and second arrival */
+    bool has_any;               /* without one the table is not looked at: it lies far apart */
     struct prefix v[PREFIX_BUCKETS][PREFIX_WAYS];
 };
 
@@ -40,8 +41,10 @@ static struct prefix *bucket_of(const struct prefixes *p, uint64_t key)
 
 struct prefix *prefixes_find(const struct prefixes *p, uint64_t key)
 {
+    if (!p->has_any || key == 0)
+        return NULL;
     struct prefix *b = bucket_of(p, key);
-    for (int i = 0; i < PREFIX_WAYS && key != 0; i++)
+    for (int i = 0; i < PREFIX_WAYS; i++)
         if (b[i].key == key)
             return &b[i];
     return NULL;
@@ -69,6 +72,7 @@ static struct prefix *place(struct prefixes *p, uint64_t key)
         if (b[i].last_us < oldest->last_us)
             oldest = &b[i];
     *oldest = (struct prefix){.key = key};
+    p->has_any = true;
     return oldest;
 }
 
