@@ -4,11 +4,12 @@
 
 #include "codec/json_write.h"
 #include "config/fault.h"
+#include "config/yaml.h"
 
-#include <libfyaml.h>
 #include <limits.h>
 
 struct builder {
+    const struct yaml *yaml;
     struct arena *arena;
     struct fault_log *log;
     struct node *root;
@@ -28,7 +29,7 @@ static struct node *new_node(struct builder *b, enum node_kind kind, struct fy_t
 {
     struct node *n = ARENA_NEW(b->arena, struct node);
     n->kind = kind;
-    const struct fy_mark *mark = token == NULL ? NULL : fy_token_start_mark(token);
+    const struct fy_mark *mark = token == NULL ? NULL : b->yaml->token_start_mark(token);
     if (mark != NULL) {
         n->line = (unsigned)mark->line + 1;
         n->column = (unsigned)mark->column + 1;
@@ -101,10 +102,10 @@ static void add_scalar(struct builder *b, struct fy_token *token)
 {
     struct node *n = new_node(b, NODE_SCALAR, token);
     size_t length = 0;
-    const char *text = token == NULL ? NULL : fy_token_get_text(token, &length);
+    const char *text = token == NULL ? NULL : b->yaml->token_get_text(token, &length);
     n->raw = arena_dup(b->arena, bytes_from(text, text == NULL ? 0 : length));
     n->text = n->raw;
-    enum fy_scalar_style style = token == NULL ? FYSS_PLAIN : fy_token_scalar_style(token);
+    enum fy_scalar_style style = token == NULL ? FYSS_PLAIN : b->yaml->token_scalar_style(token);
     n->is_plain = style == FYSS_PLAIN;
     if ((style == FYSS_SINGLE_QUOTED || style == FYSS_DOUBLE_QUOTED) && n->column > 1)
         n->column--; /* the mark stands behind the quote */
@@ -173,19 +174,19 @@ static void drop_report(struct fy_diag *diag, void *user, const char *text, size
 {
 }
 
-static struct fy_diag *new_diag(void)
+static struct fy_diag *new_diag(const struct yaml *y)
 {
     const struct fy_diag_cfg cfg = {.output_fn = drop_report, .level = FYET_ERROR, .module_mask = UINT_MAX};
-    struct fy_diag *diag = fy_diag_create(&cfg);
+    struct fy_diag *diag = y->diag_create(&cfg);
     RM_ASSERT(diag != NULL);
-    fy_diag_set_collect_errors(diag, true);
+    y->diag_set_collect_errors(diag, true);
     return diag;
 }
 
 static void tell_syntax(struct builder *b, struct fy_diag *diag)
 {
     void *at = NULL;
-    struct fy_diag_error *e = fy_diag_errors_iterate(diag, &at);
+    struct fy_diag_error *e = b->yaml->diag_errors_iterate(diag, &at);
     if (e == NULL)
         fault_error(b->log, (struct place){0}, "not well-formed YAML");
     else
@@ -194,15 +195,15 @@ static void tell_syntax(struct builder *b, struct fy_diag *diag)
 
 static void build(struct builder *b, struct bytes text)
 {
-    struct fy_diag *diag = new_diag();
+    struct fy_diag *diag = new_diag(b->yaml);
     struct fy_parse_cfg cfg = {.diag = diag,
                                .flags = FYPCF_QUIET | FYPCF_COLLECT_DIAG | FYPCF_DISABLE_RECYCLING | FYPCF_JSON_NONE |
                                         FYPCF_SLOPPY_FLOW_INDENTATION};
-    struct fy_parser *parser = fy_parser_create(&cfg);
+    struct fy_parser *parser = b->yaml->parser_create(&cfg);
     RM_ASSERT(parser != NULL);
-    bool is_over = fy_parser_set_string(parser, text.p, text.n) != 0;
+    bool is_over = b->yaml->parser_set_string(parser, text.p, text.n) != 0;
     while (!is_over && !b->failed) {
-        struct fy_event *e = fy_parser_parse(parser);
+        struct fy_event *e = b->yaml->parser_parse(parser);
         is_over = e == NULL || e->type == FYET_STREAM_END;
         if (e == NULL) {
             tell_syntax(b, diag);
@@ -210,10 +211,10 @@ static void build(struct builder *b, struct bytes text)
         } else {
             on_event(b, e);
         }
-        fy_parser_event_free(parser, e);
+        b->yaml->parser_event_free(parser, e);
     }
-    fy_parser_destroy(parser);
-    fy_diag_destroy(diag);
+    b->yaml->parser_destroy(parser);
+    b->yaml->diag_destroy(diag);
 }
 
 /* Line and column of an offset, for faults that are found before the parser runs. */
@@ -256,9 +257,16 @@ struct node *node_parse(struct bytes text, struct arena *a, struct fault_log *lo
         text = bytes_slice(text, 3, text.n);
     if (!is_readable(text, log))
         return NULL;
-    struct builder b = {.arena = a, .log = log};
+    struct yaml yaml;
+    const char *why = yaml_open(&yaml);
+    if (why != NULL) {
+        fault_error(log, (struct place){0}, "cannot be read without libfyaml: %s", why);
+        return NULL;
+    }
+    struct builder b = {.yaml = &yaml, .arena = a, .log = log};
     if (text.n > 0)
         build(&b, text);
+    yaml_close(&yaml);
     if (b.failed)
         return NULL;
     if (b.root == NULL || node_is_empty(b.root)) {

@@ -226,6 +226,16 @@ def test_the_seed_route_works_as_it_stands(world, form):
         assert proc.wait(20 * SLOW) == 0
 
 
+def test_without_its_yaml_library_it_says_so(world, tmp_path):
+    g, _ = world.chain(good("openai"), good("openai"))
+    with open(f"/proc/{g.proc.pid}/maps") as f:
+        assert "libfyaml" not in f.read()  # read, and let go
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "libfyaml.so.0").write_text("not a library")
+    out = cli("check", "-c", str(g.path), cwd=g.dir, env={"LD_LIBRARY_PATH": str(tmp_path / "none")})
+    assert out.returncode == 1 and "cannot be read without libfyaml: " in out.stdout + out.stderr, (out.stdout, out.stderr)
+
+
 def test_check_reports_every_fault_at_once(tmp_path):
     path = tmp_path / "c.yaml"
     path.write_text("listn: 1\nproviders:\n  a: { dialect: opnai, base_url: \"http://x/v1\" }\nroutes:\n  - model: r\n    order: [b]\n    ttft_buget_ms: 5\n    hedge: on\n")
