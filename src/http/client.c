@@ -541,8 +541,9 @@ void client_conn_idle(struct client_conn *c, client_ready_fn *stale_fn, void *ar
     c->is_paused = false;
     c->fn = stale_fn;
     c->arg = arg;
-    /* A close that came together with the last bytes gives no further edge: look once. */
-    loop_post(c->loop, &c->task);
+    /* A close that came together with the last bytes gives no further edge. */
+    if (stream_is_stale(c->stream))
+        loop_post(c->loop, &c->task);
 }
 
 bool client_conn_is_stale(struct client_conn *c)

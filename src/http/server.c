@@ -27,7 +27,7 @@ enum {
     FIRST_READ_BYTES = 8192,     /* into the core's buffer */
     READ_BYTES = 4096,           /* while the rest of a head is looked for */
     BODY_READ_BYTES = 64 * 1024, /* at most this much room is made ahead of the bytes that came */
-    ASKED_BYTES = 928,           /* a usual head, its fields and what it is kept in: one block of the arena */
+    ASKED_BYTES = 2560,          /* a usual head and what is read in a short body: one block of the arena */
     READS_PER_EVENT = 32,        /* then other connections have their turn */
     LINGER_READS = 2,            /* for the same, of one that is refused */
     LINGER_SILENT_US = 2000000,  /* a client that goes on sending after its refusal may pause for this long … */
