@@ -52,6 +52,7 @@ struct draft {
     struct encoder *encoder;       /* ENCODE, else NULL */
     struct noted *noted;           /* RELAY, with `shown`, else NULL */
     struct collecting *collecting; /* COLLECT, else NULL */
+    const struct output *whole;    /* KEEP: the answer where it was lent, instead of `held`; else NULL */
 };
 
 /* What ends a stream of a dialect. A provider that leaves its marker out (after a whole answer) must not leave the
@@ -384,6 +385,16 @@ static __attribute__((noinline)) bool put_any(struct draft *d, const struct outp
     return d->is_committed || d->held.n <= d->o.gate_bytes || has_token(in);
 }
 
+bool draft_lend(struct draft *d, const struct output *in)
+{
+    if (d->mode != MODE_OPEN || d->is_stream || in->raw_is_stream || in->body != NULL || in->strip_at != in->strip_end)
+        return false;
+    settle_mode(d, false);
+    if (d->mode == MODE_KEEP)
+        d->whole = in;
+    return d->whole != NULL;
+}
+
 bool draft_put(struct draft *d, const struct output *in, uint32_t *n_bytes)
 {
     struct bytes parts[INBOUND_SEND_PARTS];
@@ -497,7 +508,7 @@ void draft_end(struct draft *d, const struct request_record *rec)
     struct reply_facts facts = facts_of(d, rec);
     struct client_call *c = d->call;
     d->call = NULL;
-    reply_whole(c, 200, &facts, BYTES(""), buf_bytes(&d->held));
+    reply_whole(c, 200, &facts, BYTES(""), d->whole != NULL ? d->whole->raw : buf_bytes(&d->held));
 }
 
 unsigned draft_status(const struct draft *d)

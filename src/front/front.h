@@ -85,6 +85,9 @@ void draft_free(struct draft *d);
  * they go out with the next draft_flush; before, they are held. False when the gate would hold more than gate_bytes
  * (streaming clients), or the answer grows over body_bytes (the others). */
 bool draft_put(struct draft *d, const struct output *in, uint32_t *n_bytes);
+/* The same for the first and last output, where it and its raw stay until draft_end (or draft_free): nothing is copied
+ * if it goes as it is. False: it is to be put. */
+bool draft_lend(struct draft *d, const struct output *in);
 /* The usual event in one step: put and flushed, all of it out. False: it was put, a flush is due; or, with *is_put
  * false, nothing was done, and it is to be put. */
 bool draft_pass(struct draft *d, const struct output *in, bool *is_put);

@@ -133,15 +133,16 @@ static enum passed pass_on(struct pilot *p, const struct exchange_event *ev)
     return is_out ? PASSED_OUT : PASSED_ON;
 }
 
-static void feed_output(struct pilot *p, const struct output *x)
+/* is_all: the answer ends with it, and it stays until the exchange is closed. */
+static void feed_output(struct pilot *p, const struct output *x, bool is_all)
 {
     static const struct event ping = {.kind = EVENT_PING};
     if (p->is_committed)
         feed_time_if_late(p);
     if (p->is_closed)
         return;
-    uint32_t n_bytes = 0;
-    if (!draft_put(p->draft, x, &n_bytes)) {
+    uint32_t n_bytes = (uint32_t)x->raw.n; /* of a whole answer nobody asks */
+    if (!(is_all && draft_lend(p->draft, x)) && !draft_put(p->draft, x, &n_bytes)) {
         feed_overrun(p);
         return;
     }
@@ -268,18 +269,20 @@ static void feed_head(struct pilot *p, const struct exchange_event *x)
     flight_tell(p->flight, &ev);
 }
 
+/* The exchange is closed last: the draft may have been lent what lies there. */
 static void feed_end(struct pilot *p)
 {
     struct bytes rest;
-    close_exchange(p);
     if (p->is_joining && seam_end(p->seam, &rest) == SEAM_JOINED)
         join(p, rest, 0);
     if (!p->is_closed)
         feed_plain(p, RELAY_ENDED);
+    close_exchange(p);
 }
 
 static __attribute__((noinline)) void feed_exchange_event(struct pilot *p, const struct exchange_event *x)
 {
+    bool is_all;
     switch (x->kind) {
     case EXCHANGE_NOTHING:
     case EXCHANGE_FLUSH:
@@ -291,12 +294,14 @@ static __attribute__((noinline)) void feed_exchange_event(struct pilot *p, const
         feed_head(p, x);
         return;
     case EXCHANGE_OUTPUT:
+        is_all = !p->is_committed && exchange_is_told(p->exchange); /* then its end need not be asked for */
         if (p->is_joining)
             feed_joining(p, &x->out);
         else
-            feed_output(p, &x->out);
-        if (p->exchange != NULL && !p->is_committed && exchange_is_told(p->exchange))
-            feed_end(p); /* that was all of it: its end need not be asked for */
+            feed_output(p, &x->out, is_all);
+        if (!is_all || p->is_closed || p->exchange == NULL)
+            return;
+        feed_end(p);
         return;
     case EXCHANGE_ENDED:
         feed_end(p);

@@ -74,6 +74,19 @@ static enum sniffed sniff_bytes(struct bytes in)
 
 /* ---- feeding the layer below ---- */
 
+/* A body that came in one read is decoded where it lies: `body` has its bytes then, and no memory. */
+static bool is_lent(const struct answer *a)
+{
+    return a->body.n > 0 && a->body.cap == 0;
+}
+
+static void keep(struct answer *a)
+{
+    struct bytes lent = buf_bytes(&a->body);
+    a->body = (struct buf){0};
+    buf_put(&a->body, lent);
+}
+
 static bool collect(struct answer *a, struct bytes plain)
 {
     if (a->mode == ANSWER_REFUSAL) {
@@ -84,6 +97,12 @@ static bool collect(struct answer *a, struct bytes plain)
         fail(a, OUTCOME_PROTOCOL_ERROR, "the answer is larger than body_bytes allows");
         return false;
     }
+    if (a->coding == CODING_NONE && a->body.p == NULL) {
+        a->body = (struct buf){.p = (char *)(uintptr_t)plain.p, .n = plain.n};
+        return true;
+    }
+    if (is_lent(a))
+        keep(a);
     buf_put(&a->body, plain);
     return true;
 }
@@ -252,7 +271,7 @@ static enum answer_result decode_whole(struct answer *a, struct output *out)
         fail(a, OUTCOME_PROTOCOL_ERROR, d.why ? d.why : "the answer is not JSON of its dialect");
         return ANSWER_FAILED;
     }
-    *out = (struct output){.raw = buf_bytes(&a->body), .body = &a->body};
+    *out = (struct output){.raw = buf_bytes(&a->body), .body = is_lent(a) ? NULL : &a->body};
     set_batch(out, &d);
     if (d.strip_at != d.strip_end) {
         out->strip_at = d.strip_at;
@@ -317,9 +336,16 @@ void answer_fini(struct answer *a)
     a->inflater = NULL;
     readbuf_put(a->reads, a->plain);
     a->plain = NULL;
-    buf_fini(&a->body);
+    if (!is_lent(a))
+        buf_fini(&a->body);
     sse_fini(&a->sse);
     decoder_fini(&a->decoder);
+}
+
+void answer_keep(struct answer *a)
+{
+    if (is_lent(a))
+        keep(a);
 }
 
 void answer_feed(struct answer *a, struct bytes in)

@@ -43,7 +43,8 @@ struct answer {
     struct bytes in; /* fed, not used yet; borrowed */
     struct inflater *inflater; /* GZIP, DEFLATE; else NULL */
     char *plain;               /* decoded bytes, borrowed from `reads`; NULL = none */
-    struct buf body;           /* SNIFF: the first bytes; JSON, REFUSAL: all of it; SSE: the completed last event */
+    struct buf body;           /* SNIFF: the first bytes; JSON, REFUSAL: all of it; SSE: the completed last event.
+                                  JSON, and cap 0: it is the fed bytes themselves */
     struct failure *failure;   /* class, words, in_stream; status is the caller's. NULL until it has failed */
     struct sse sse;
     struct decoder decoder;
@@ -55,8 +56,11 @@ enum { REFUSAL_BYTES_MAX = 65536 };
  * (content type, coding) fails at the first answer_next. */
 void answer_init(struct answer *a, const struct answer_spec *spec, const struct head *head);
 void answer_fini(struct answer *a);
-/* More payload; borrowed until answer_next has returned ANSWER_MORE. */
+/* More payload; borrowed until answer_next has returned ANSWER_MORE, and of a JSON body until answer_keep or the end.
+ */
 void answer_feed(struct answer *a, struct bytes in);
+/* What was fed is about to go. */
+void answer_keep(struct answer *a);
 /* Views in *out stay valid until the next call; raw, where it is_lasting, until the next answer_feed: it lies in the
  * fed bytes. */
 enum answer_result answer_next(struct answer *a, struct output *out);

@@ -446,6 +446,7 @@ static bool read_body(struct exchange *x, struct exchange_event *ev)
         answer_feed(&x->answer, c.body);
         return true;
     case CLIENT_USED_UP:
+        answer_keep(&x->answer);
         return !take_back(x, ev);
     case CLIENT_END:
         x->is_body_read = true;

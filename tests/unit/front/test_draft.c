@@ -1,6 +1,8 @@
 /* From a provider's output to the client's bytes: relayed, translated, held back, ended, and gone wrong. */
 #include "front_world.h"
 
+#include "base/mem.h"
+
 #include "model/event.h"
 
 #define KEY "x-api-key: team-a\r\n"
@@ -366,6 +368,35 @@ static void test_keeps_a_whole_answer_as_it_is(void **state)
     assert_string_equal(front_world_body(w), json);
 }
 
+static void test_a_lent_answer_is_the_same(void **state)
+{
+    struct front_world *w = *state;
+    const char *json = "{ \"id\" : \"c1\",\n \"choices\" : [] , \"odd\":1e2}\n";
+    char *there = mem_dup(json, strlen(json)); /* a view that is kept too long is found */
+    struct output in = {.raw = bytes_of(there), .v = &token_event, .n = 1}, cut = in, stream = in;
+    cut.strip_end = 1;
+    stream.raw_is_stream = true;
+    call_chat(w, false);
+    struct draft *d = draft_from(w, "openai");
+    assert_false(draft_lend(d, &cut));
+    assert_false(draft_lend(d, &stream));
+    assert_true(draft_lend(d, &in));
+    draft_free(d); /* its attempt was cut */
+    d = draft_from(w, "anthropic");
+    assert_false(draft_lend(d, &in));
+    draft_free(d);
+    d = draft_from(w, "openai");
+    assert_true(draft_lend(d, &in));
+    draft_commit(d, &record);
+    w->call = NULL;
+    draft_end(d, &record);
+    mem_free(there);
+    draft_free(d);
+    front_world_settle(w);
+    assert_true(front_world_has(w, "content-type: application/json\r\n"));
+    assert_string_equal(front_world_body(w), json);
+}
+
 /* What is written once for all answers of a link, and what is written for this one: the same lines. */
 static void test_served_lines_are_the_same_lines(void **state)
 {
@@ -590,6 +621,7 @@ int main(void)
         WITH(test_translates_a_stream),
         WITH(test_what_is_known_is_translated_the_same),
         WITH(test_keeps_a_whole_answer_as_it_is),
+        WITH(test_a_lent_answer_is_the_same),
         WITH(test_served_lines_are_the_same_lines),
         WITH(test_assembles_a_stream),
         WITH(test_what_is_assembled_is_bounded),
