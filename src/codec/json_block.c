@@ -497,6 +497,8 @@ STEP bool number(struct spot *s)
 /* A number or a literal. */
 STEP bool word(struct spot *s)
 {
+    if (is_figure(*s->p))
+        return number(s);
     switch (*s->p) {
     case 't':
         return literal(s, "true", 4);
@@ -505,7 +507,7 @@ STEP bool word(struct spot *s)
     case 'n':
         return literal(s, "null", 4);
     default:
-        return (*s->p == '-' || is_figure(*s->p)) && number(s);
+        return *s->p == '-' && number(s);
     }
 }
 
