@@ -320,6 +320,8 @@ static void rename_tokens(struct building *b, enum body_member from, enum body_m
 
 static void edit_tokens(struct building *b)
 {
+    if (b->profile->max_output <= 0 && !(b->profile->quirks & (QUIRK_MAX_COMPLETION_TOKENS | QUIRK_MAX_TOKENS)))
+        return;
     bool wants_new = b->profile->quirks & QUIRK_MAX_COMPLETION_TOKENS;
     bool wants_old = !wants_new && b->profile->quirks & QUIRK_MAX_TOKENS;
     if (!wants_old)
@@ -525,14 +527,16 @@ static enum err splice_body(struct building *b, bool is_chat, struct bytes body,
 {
     b->edits.names = is_chat ? chat_members : messages_members;
     b->edits.n_own = is_chat ? CHAT_MEMBERS : MESSAGES_MEMBERS;
-    enum err e = want_links_members(b);
+    bool has_links = b->profile->n_set + b->profile->n_drop > 0;
+    enum err e = has_links ? want_links_members(b) : ERR_OK;
     if (e == ERR_OK)
         e = scan_for_edits(b, body);
     if (e == ERR_OK)
         e = is_chat ? edit_openai(b) : edit_anthropic(b);
     if (e != ERR_OK)
         return e;
-    apply_links_members(b);
+    if (has_links)
+        apply_links_members(b);
     json_splice(body, &b->edits.scan, b->edits.v, b->edits.n, b->arena, out);
     return ERR_OK;
 }

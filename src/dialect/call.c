@@ -338,17 +338,18 @@ static struct talk count_messages(struct call *c, const struct walk *messages)
     return t;
 }
 
-static void count_tools(struct call *c, const struct walk *tools)
+static void count_tools(const struct reading *r)
 {
-    struct walk w = walk_into(tools);
+    struct call *c = r->call;
+    struct walk tools = walk_of_member(r, IN_TOOLS), w = walk_into(&tools);
     while (walk_next(&w)) {
         c->has_tools = true;
         struct walk marker = walk_into(&w);
         if (walk_find(&marker, "cache_control"))
             count_marker(c, marker.value);
     }
-    c->prompt_bytes += c->has_tools ? tools->value.n : 0;
-    end_marked(c, tools->value);
+    c->prompt_bytes += c->has_tools ? tools.value.n : 0;
+    end_marked(c, tools.value);
 }
 
 static bool may_have_marker(const struct walk *message)
@@ -417,15 +418,15 @@ static void read_prompt(struct reading *r, const struct walk *instructions)
 {
     struct call *c = r->call;
     struct bytes text = raw(r, IN_MESSAGES);
-    struct walk tools = walk_of_member(r, IN_TOOLS), messages = walk_of_member(r, IN_MESSAGES);
-    struct bytes system = instructions->value;
-    if (tools.value.n > 0)
-        count_tools(c, &tools);
+    struct walk messages = walk_of_member(r, IN_MESSAGES);
+    struct bytes tools = raw(r, IN_TOOLS), system = instructions->value;
+    if (tools.n > 0)
+        count_tools(r);
     if (system.n > 0)
         count_content(c, instructions, 0);
     struct talk talk = count_messages(c, &messages);
     size_t last_at = talk.n > 0 ? (size_t)(talk.last - text.p) : 0;
-    uint64_t head = hash_head(tools.value, system), before = json_mix(head, bytes_slice(text, 0, last_at));
+    uint64_t head = hash_head(tools, system), before = json_mix(head, bytes_slice(text, 0, last_at));
     hash_talk(c, head, &messages, &talk);
     c->cache_hash = hash_marked(c->cache_end, head, text, before, last_at);
     if (talk.n < 2 && !c->has_tools && system.n == 0)
