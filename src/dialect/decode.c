@@ -7,8 +7,6 @@
 #include "codec/json_string.h"
 #include "dialect/dialect.h"
 
-enum { KEEP_BYTES = 96 /* a dialect's state */ };
-
 void decoder_init(struct decoder *d, const struct dialect *target, struct bytes vendor, unsigned max_depth,
                   bool strips_usage)
 {
@@ -19,7 +17,6 @@ void decoder_init(struct decoder *d, const struct dialect *target, struct bytes 
     d->max_depth = max_depth;
     d->strips_usage = strips_usage;
     mould_init(&d->mould);
-    arena_reserve(&d->keep, KEEP_BYTES);
     target->decoder->init(d);
 }
 

@@ -13,6 +13,8 @@
 
 struct dialect;
 
+enum { DECODER_STATE_WORDS = 10 };
+/* Not to be copied: it points into itself. */
 struct decoder {
     const struct dialect *dialect;
     struct bytes vendor;
@@ -22,10 +24,11 @@ struct decoder {
                             are. They may be told as they stand, with their escapes; text_bytes is right */
     bool has_finish, has_done, has_token, has_error;
     struct arena scratch;    /* emptied by each call */
-    void *state;             /* the dialect's own, from `keep` */
+    void *state;             /* the dialect's own, in `room` */
     struct arena keep;       /* lives as long as the decoder */
     struct failure *failure; /* of the last EVENT_ERROR, in `keep`; NULL = there was none */
     struct mould mould;      /* of the last event */
+    uint64_t room[DECODER_STATE_WORDS];
 };
 
 struct decoded {

@@ -41,7 +41,8 @@ struct reading {
 
 static void init(struct decoder *d)
 {
-    d->state = ARENA_NEW(&d->keep, struct openai_state);
+    _Static_assert(sizeof(struct openai_state) <= sizeof d->room, "it lies there");
+    d->state = memset(d->room, 0, sizeof(struct openai_state));
 }
 
 static void malformed(struct decoded *out, const char *why)

@@ -63,9 +63,13 @@ static void put_link_and_trail(struct buf *out, const struct reply_facts *f)
 
 static void put_record(struct buf *out, const struct request_record *rec, bool with_cost)
 {
-    buf_puts(out, "x-ringmain-attempts: ");
-    buf_put_u64(out, rec->n_started);
-    buf_puts(out, "\r\n");
+    if (rec->n_started == 1) {
+        buf_puts(out, "x-ringmain-attempts: 1\r\n");
+    } else {
+        buf_puts(out, "x-ringmain-attempts: ");
+        buf_put_u64(out, rec->n_started);
+        buf_puts(out, "\r\n");
+    }
     put_cstr(out, BYTES("x-ringmain-adjusted: "), rec->adjusted);
     if (with_cost && rec->n_started > 0 && rec->cost_nusd != NUSD_UNKNOWN) {
         buf_puts(out, "x-ringmain-cost-usd: ");

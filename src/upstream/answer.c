@@ -179,6 +179,8 @@ static bool take_plain(struct answer *a, struct bytes *plain)
 static enum answer_result split_error(struct answer *a, struct output *out)
 {
     size_t at = 0;
+    if (!a->decoder.has_error)
+        return ANSWER_OUTPUT;
     while (at < out->n && out->v[at].kind != EVENT_ERROR)
         at++;
     if (at == out->n)
