@@ -25,9 +25,8 @@ GATE = {
     "chunk_crowd_syscalls": 2.3,  # 2.07: a read, a write, a share of the waits
     "stream_kb": 3.8,           # 3.40: the engine and its first attempt are 0.9 of it, the exchange 0.6
     "tls_stream_kb": 7.0,       # 6.34: 2.4 of it OpenSSL's two ciphers
-    "idle_kb": 7_800,           # 7,190 to 7,390, 7,000 to 7,060 by page tables (the kernel's quick figure is off by what each core has
-                                # not yet reported): 1,300 the process's own, the rest pages of the program and its libraries, of which
-                                # it brings 64 KB or whole folios at each touch, so that the figure moves with where they lie
+    "idle_kb": 7_800,           # 6,990 to 7,390: 1,300 the process's own, the rest pages of the program and its libraries, of which the
+                                # kernel brings 64 KB or whole folios at each touch, so that the figure moves with where they lie
     "program_kb": 1_600,        # 1,410
 }
 FEW, MANY = 100, 500           # calls
