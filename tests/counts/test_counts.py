@@ -11,8 +11,8 @@ from counting import (ANTHROPIC, BINARY, WITH_USAGE, Crowd, Gateway, Provider, S
 GATE = {
     "call_whole": 23_300,       # user instructions of the loop: measured 21,700
     "call_crowd": 24_000,       # 22,300: a turn full of calls takes its blocks from the shelf as one alone does
-    "call_large": 51_000,       # 47,500: the scans of request and answer 16,500, the prompt's hash 5,300
-    "call_conversation": 131_000,  # 123,000: the scans 86,500 (a block of 64 bytes, most with escapes, 75), the prompt's hash 5,300, the walk 5,000
+    "call_large": 43_500,       # 40,400: the scans of request and answer 16,500, the prompt's hash 5,300
+    "call_conversation": 124_000,  # 115,600: the scans 86,500 (a block of 64 bytes, most with escapes, 75), the prompt's hash 5,300, the walk 5,000
     "call_others": 14_000,      # of the threads beside it: 13,000: ledger 10,400 (most of it SQLite's own for a row), access log 2,300
     "call_collected": 119_000,  # 111,300: of 50 events nearly all are known by their form
     "chunk": 910,               # 866: it goes on in the provider's own frame
