@@ -136,10 +136,10 @@ static void test_every_byte_may_be_more_or_missing(void **state)
     for (size_t i = 0; i < usual.n; i++) {
         assert_false(is_found(h, bytes_slice(usual, 0, i), &limits));
         memcpy(text, USUAL, i);
-        memcpy(text + i, USUAL + i + 1, usual.n - i - 1);
+        memcpy(text + i, &USUAL[i + 1], usual.n - i - 1);
         text[usual.n - 1] = '\n';
         assert_int_equal(is_found(h, bytes_from(text, usual.n), &limits), i + 1 == usual.n);
-        memcpy(text + i + 1, USUAL + i, usual.n - i);
+        memcpy(text + i + 1, &USUAL[i], usual.n - i);
         text[i] = ' ';
         assert_false(is_found(h, bytes_from(text, usual.n + 1), &limits));
     }
