@@ -17,7 +17,8 @@ ROOT = HERE.parent
 WORK = ROOT / "build/bench"
 BINARY = os.environ.get("RINGMAIN_BINARY", str(ROOT / "build/release/ringmain"))
 PROXY_CPU, LOAD_CPU = "0", str(min(1, os.cpu_count() - 1))
-MOCK_PORTS = ["9101", "9102,status=429,retry=1", "9103,hang=1"]
+PROVIDER_PORT = 9101  # of the kit's provider that answers
+MOCK_PORTS = [str(PROVIDER_PORT), "9102,status=429,retry=1", "9103,hang=1"]
 TLS_PORT = 9443  # the same provider behind TLS
 MOCK_DIALECTS = {"anthropic": (9104, 9106), "openai": (9105, 9107)}  # answers at once, paced
 
@@ -99,12 +100,20 @@ class Process:
         return sum(int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize() for pid in self.tree())
 
 
-class Proxy(Process):
-    """One that is measured: where its clients go, and with what."""
+class Target:
+    """Where the load goes, and with what."""
+
+    def __init__(self, name, port, headers=(), model=None):
+        self.name, self.headers, self.model = name, headers, model
+        self.url = f"http://127.0.0.1:{port}/v1/chat/completions"
+
+
+class Proxy(Process, Target):
+    """One that is measured."""
 
     def __init__(self, name, cmd, port, cpus=PROXY_CPU, headers=(), model=None):
-        super().__init__(name, cmd, port, cpus)
-        self.url, self.headers, self.model = f"http://127.0.0.1:{port}/v1/chat/completions", headers, model
+        Process.__init__(self, name, cmd, port, cpus)
+        Target.__init__(self, name, port, headers, model)
 
 
 class Kit:
@@ -119,7 +128,7 @@ class Kit:
 
     def provider(self):
         listen = [x for port in MOCK_PORTS for x in ("--listen", port)]
-        return Process("mockllm", [self.folder / "mockllm", *listen], 9101, LOAD_CPU)
+        return Process("mockllm", [self.folder / "mockllm", *listen], PROVIDER_PORT, LOAD_CPU)
 
     def command(self, proxy, *args):
         headers = [x for h in proxy.headers for x in ("-H", h)]
@@ -136,7 +145,7 @@ class Kit:
 
     @staticmethod
     def stats():
-        with urllib.request.urlopen("http://127.0.0.1:9101/__stats") as r:
+        with urllib.request.urlopen(f"http://127.0.0.1:{PROVIDER_PORT}/__stats") as r:
             return json.load(r)
 
 

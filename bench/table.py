@@ -99,6 +99,12 @@ def kit_rows(part):
                   errors=errors_of(v("W5", "hang", "errors")))
 
 
+def latency_rows(part):
+    for w, what in (("L", "L: added latency"), ("LS", "LS: added time to first token")):
+        for q in ("p50", "p99"):
+            yield ratio_row(f"{what}, no wait at the provider, {q}", "µs", renamed(part[w], f"{q}_us"), 1.2, 1.0, None, sum(f["errors"] for f in part[w].values()))
+
+
 def renamed(by_proxy, figure):
     return {OURS if n.startswith("direct") else n: f[figure] for n, f in by_proxy.items()}
 
@@ -187,7 +193,7 @@ def count_rows(part):
             yield Row(what, "exact", {OURS: value}, [at_most(must, text(must))] if must else [], [at_most(aim, text(aim))] if aim else [])
 
 
-ROWS = {"kit": kit_rows, "connections": connection_rows, "unasked": lambda p: run_rows(p, ", usage not asked for", 1.0, 0.80),
+ROWS = {"kit": kit_rows, "latency": latency_rows, "connections": connection_rows, "unasked": lambda p: run_rows(p, ", usage not asked for", 1.0, 0.80),
         "tls": tls_rows, "translation": translation_rows, "workers": worker_rows, "leaving": leaving_rows, "hang": hang_rows, "size": size_rows, "burst": burst_rows, "counts": count_rows}
 
 

@@ -52,6 +52,13 @@ def test_without_a_peer_nothing_is_judged():
     assert cells[3] == "–" and cells[6] == "–" and cells[-1] == "–"
 
 
+def test_latency_without_a_wait_is_judged_by_each_percentile():
+    part = {w: {"direct": {"p50_us": a, "p99_us": b, "errors": 0}, "haproxy": {"p50_us": 100.0, "p99_us": 300.0, "errors": 0}} for w, a, b in (("L", 99, 361), ("LS", 119, 300))}
+    text = made(latency=part)
+    verdict = lambda w, q: next(x for x in text.splitlines() if x.startswith(f"| {w}:") and f", {q} |" in x).split("|")[-2].strip()
+    assert [verdict(w, q) for w in ("L", "LS") for q in ("p50", "p99")] == ["aim", "**missed**", "must", "aim"]
+
+
 def test_translation_against_the_same_dialect():
     part = lambda us: {w: {"same": {k: 10.0, "errors": 0}, "translated": {k: us, "errors": 0}} for w, k in (("W1", "cpu_us"), ("W3p", "cpu_ns"))}
     assert row(made(translation=part(14.9)), "W1, OpenAI to Anthropic: 1.49")[-1] == "aim"
