@@ -39,10 +39,10 @@ void drain_wake(struct drain *d)
 bool drain_put(struct drain *d, unsigned ring, struct bytes record)
 {
     RM_ASSERT(ring < d->n_rings);
-    bool ok = ring_put(&d->rings[ring], record);
-    if (ring_is_half_full(&d->rings[ring]))
+    enum ring_room room = ring_put(&d->rings[ring], record);
+    if (room != RING_ROOMY)
         drain_wake(d);
-    return ok;
+    return room != RING_FULL;
 }
 
 static bool put_group(struct drain *d)

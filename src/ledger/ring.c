@@ -105,18 +105,26 @@ static void copy_out(const struct ring *r, uint64_t at, char *to, size_t n)
     }
 }
 
-bool ring_put(struct ring *r, struct bytes record)
+static inline bool is_short(const struct ring *r, uint64_t used, uint64_t n_waiting)
+{
+    return used > r->cap / 2 || n_waiting > r->rows_max / 2;
+}
+
+enum ring_room ring_put(struct ring *r, struct bytes record)
 {
     uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
     uint64_t tail = atomic_load_explicit(&r->tail, memory_order_acquire);
+    uint64_t rows_in = atomic_load_explicit(&r->rows_in, memory_order_relaxed);
+    uint64_t n_waiting = rows_in - atomic_load_explicit(&r->rows_out, memory_order_relaxed);
     uint32_t n = (uint32_t)record.n;
+    size_t whole = sizeof n + n;
     /* The tail's block counts whole: a position one lap later would lie in it. */
     if (record.n + sizeof n > r->cap - (size_t)(head - tail / RING_BLOCK_BYTES * RING_BLOCK_BYTES) ||
-        ring_n_waiting(r) >= r->rows_max) {
+        n_waiting >= r->rows_max) {
         add(&r->lost, 1);
-        return false;
+        return RING_FULL;
     }
-    if (in_block(head, sizeof n + n) == sizeof n + n) {
+    if (in_block(head, whole) == whole) {
         char *to = room_at(r, head);
         memcpy(to, &n, sizeof n);
         if (n > 0)
@@ -125,16 +133,16 @@ bool ring_put(struct ring *r, struct bytes record)
         copy_in(r, head, (const char *)&n, sizeof n);
         copy_in(r, head + sizeof n, record.p, n);
     }
-    add(&r->rows_in, 1);
-    atomic_store_explicit(&r->head, head + sizeof n + n, memory_order_release);
-    return true;
+    atomic_store_explicit(&r->rows_in, rows_in + 1, memory_order_relaxed);
+    atomic_store_explicit(&r->head, head + whole, memory_order_release);
+    return is_short(r, head + whole - tail, n_waiting + 1) ? RING_SHORT : RING_ROOMY;
 }
 
 bool ring_is_half_full(const struct ring *r)
 {
     uint64_t used =
         atomic_load_explicit(&r->head, memory_order_relaxed) - atomic_load_explicit(&r->tail, memory_order_relaxed);
-    return used > r->cap / 2 || ring_n_waiting(r) > r->rows_max / 2;
+    return is_short(r, used, ring_n_waiting(r));
 }
 
 static struct bytes joined(const struct ring *r, uint64_t at, size_t n, struct buf *scratch)

@@ -34,9 +34,10 @@ struct ring {
 /* bytes is rounded up to a power of two, at least 64 KiB; records and their prefixes may take one block less. */
 void ring_init(struct ring *r, size_t bytes, uint64_t rows_max);
 void ring_fini(struct ring *r);
-/* Producer. False = no room: counted in `lost`. */
-bool ring_put(struct ring *r, struct bytes record);
-/* Producer. More than half of the bytes or rows are taken. */
+enum ring_room { RING_FULL /* not put, counted in `lost` */, RING_SHORT /* put: it is half full now */, RING_ROOMY };
+/* Producer. */
+enum ring_room ring_put(struct ring *r, struct bytes record);
+/* Any thread. More than half of the bytes or rows are taken. */
 bool ring_is_half_full(const struct ring *r);
 /* Consumer. The record at *cursor, in the ring's own memory until it is released; one that wraps at the end is copied
  * to *scratch, which the next read overwrites. The cursor, which starts as the tail, moves on; false = none there. */

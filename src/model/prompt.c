@@ -1,15 +1,11 @@
 #include "model/prompt.h"
 
-#include "base/check.h"
-
 static unsigned needs_of(const struct call *c)
 {
-    const bool has[] = {c->has_tools,   c->has_vision,  c->has_json_schema, c->has_audio,      c->needs_whole,
-                        c->has_prefill, c->state.n > 0, c->n > 1,           c->has_head_marker};
-    unsigned needs = 0;
-    for (size_t i = 0; i < RM_COUNTOF(has); i++)
-        needs |= has[i] ? 1U << i : 0;
-    return needs;
+    return (c->has_tools ? NEED_TOOLS : 0) | (c->has_vision ? NEED_VISION : 0) |
+           (c->has_json_schema ? NEED_JSON_SCHEMA : 0) | (c->has_audio ? NEED_AUDIO : 0) |
+           (c->needs_whole ? NEED_WHOLE : 0) | (c->has_prefill ? NEED_PREFILL : 0) | (c->state.n > 0 ? NEED_STATE : 0) |
+           (c->n > 1 ? NEED_CHOICES : 0) | (c->has_head_marker ? NEED_HEAD_CACHED : 0);
 }
 
 /* What a conversation is known by where it does not say. */

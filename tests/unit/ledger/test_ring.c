@@ -15,10 +15,10 @@ static void refuses_what_does_not_fit(void **state)
     uint64_t cursor = 0;
     struct buf scratch = {0};
     struct bytes out;
-    assert_true(ring_put(&r, BYTES("one")));
-    assert_true(ring_put(&r, BYTES("")));
-    assert_true(ring_put(&r, BYTES("three")));
-    assert_false(ring_put(&r, BYTES("four")));
+    assert_int_equal(ring_put(&r, BYTES("one")), RING_ROOMY);
+    assert_int_equal(ring_put(&r, BYTES("")), RING_SHORT);
+    assert_int_equal(ring_put(&r, BYTES("three")), RING_SHORT);
+    assert_int_equal(ring_put(&r, BYTES("four")), RING_FULL);
     assert_int_equal(r.lost, 1);
     assert_true(ring_is_half_full(&r));
     assert_true(ring_read(&r, &cursor, &scratch, &out));
