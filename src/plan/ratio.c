@@ -246,10 +246,10 @@ int64_t ratio_mean_output(const struct ratio_core *c, uint16_t target_id)
 
 /* ---- learning ---- */
 
-static bool fits(uint64_t bytes, uint64_t tokens)
+static bool fits(uint64_t bytes, int64_t tokens)
 {
-    return bytes > 0 && tokens > 0 && bytes < CALL_MAX && tokens < CALL_MAX && bytes * LEAST >= tokens &&
-           bytes <= tokens * MOST;
+    uint64_t n = (uint64_t)tokens;
+    return bytes > 0 && tokens > 0 && bytes < CALL_MAX && n < CALL_MAX && bytes * LEAST >= n && bytes <= n * MOST;
 }
 
 /* What the estimate in force makes of this call, against what was told. */
@@ -265,36 +265,48 @@ static inline void judge(struct side *s, bool is_sure, uint64_t bytes, uint64_t 
     set(&s->judged, get(&s->judged) + tokens);
 }
 
-void ratio_learn(struct ratio_core *c, uint16_t target_id, enum ratio_side side, uint64_t bytes, int64_t tokens)
+/* Not while the cell is being changed: the sums would wait for it. */
+static inline void renew_view(struct ratio_core *c, uint16_t target_id, struct cell *cell, enum ratio_side side)
 {
-    if (tokens < 0 || !fits(bytes, (uint64_t)tokens))
-        return;
-    struct cell *cell = own_cell(c, target_id);
     struct side *s = &cell->sides[side];
-    bool is_sure = is_known(&s->view);
-    if (!is_sure || get(&s->n) % VIEW_EVERY == 0) {
+    if (!is_known(&s->view) || get(&s->n) % VIEW_EVERY == 0)
         s->view = add_up(c->book, target_id, side);
-        is_sure = is_known(&s->view);
-    }
-    begin_change(cell);
-    judge(s, is_sure, bytes, (uint64_t)tokens);
+}
+
+static inline void enter(struct side *s, uint64_t bytes, uint64_t tokens)
+{
+    judge(s, is_known(&s->view), bytes, tokens);
     set(&s->bytes, get(&s->bytes) + bytes);
-    set(&s->tokens, get(&s->tokens) + (uint64_t)tokens);
+    set(&s->tokens, get(&s->tokens) + tokens);
     set(&s->n, get(&s->n) + 1);
     if (get(&s->n) >= RATIO_SAMPLES_MAX)
         fade_side(s);
-    end_change(cell);
 }
 
-void ratio_learn_whole(struct ratio_core *c, uint16_t target_id, int64_t tokens)
+static void enter_whole(struct cell *cell, int64_t tokens)
 {
     if (tokens < 0 || (uint64_t)tokens >= CALL_MAX)
         return;
-    struct cell *cell = own_cell(c, target_id);
-    begin_change(cell);
     set(&cell->whole_tokens, get(&cell->whole_tokens) + (uint64_t)tokens);
     set(&cell->n_whole, get(&cell->n_whole) + 1);
     fade_whole(cell);
+}
+
+void ratio_learn(struct ratio_core *c, uint16_t target_id, const struct ratio_sample *sample)
+{
+    struct cell *cell = own_cell(c, target_id);
+    bool is_one[RATIO_N_SIDES];
+    for (unsigned i = 0; i < RATIO_N_SIDES; i++) {
+        is_one[i] = fits(sample->bytes[i], sample->tokens[i]);
+        if (is_one[i])
+            renew_view(c, target_id, cell, (enum ratio_side)i);
+    }
+    begin_change(cell);
+    for (unsigned i = 0; i < RATIO_N_SIDES; i++)
+        if (is_one[i])
+            enter(&cell->sides[i], sample->bytes[i], (uint64_t)sample->tokens[i]);
+    if (sample->is_whole)
+        enter_whole(cell, sample->tokens[RATIO_OUTPUT]);
     end_change(cell);
 }
 

@@ -22,11 +22,15 @@ struct ratio_book *ratio_book_new(unsigned n_cores);
 void ratio_book_free(struct ratio_book *b); /* NULL is fine */
 struct ratio_core *ratio_core(struct ratio_book *b, unsigned core);
 
-/* A call reported `tokens` for so many bytes of text. Without text, without tokens, or with fewer than an eighth of a
- * byte or more than 64 bytes a token it is no sample: text is not what these tokens were. */
-void ratio_learn(struct ratio_core *c, uint16_t target_id, enum ratio_side side, uint64_t bytes, int64_t tokens);
-/* An answer came whole, with so many tokens of output. */
-void ratio_learn_whole(struct ratio_core *c, uint16_t target_id, int64_t tokens);
+/* What a call reported, by side: so many tokens (below 0 = not told) for so many bytes of text. Without text, without
+ * tokens, or with fewer than an eighth of a byte or more than 64 bytes a token a side is no sample: text is not what
+ * these tokens were. */
+struct ratio_sample {
+    uint64_t bytes[RATIO_N_SIDES];
+    int64_t tokens[RATIO_N_SIDES];
+    bool is_whole; /* the answer came whole: its output counts for the mean of such */
+};
+void ratio_learn(struct ratio_core *c, uint16_t target_id, const struct ratio_sample *sample);
 
 /* The tokens of so many bytes, rounded up; by RATIO_FALLBACK where the ratio is not known. c may be NULL. */
 int64_t ratio_tokens(const struct ratio_core *c, uint16_t target_id, enum ratio_side side, uint64_t bytes);

@@ -114,11 +114,11 @@ static void estimate(struct usage *u, const struct attempt *a, uint64_t text_byt
 /* A prompt with images or sound is more than its text. */
 static void learn(const struct attempt *a, const struct call *call, struct ratio_core *ratios)
 {
-    uint16_t target = a->link->target_id;
-    if (!call->has_vision && !call->has_audio)
-        ratio_learn(ratios, target, RATIO_PROMPT, call->prompt_bytes, usage_prompt(&a->record->tokens));
-    ratio_learn(ratios, target, RATIO_OUTPUT, a->text_bytes, a->record->tokens.output);
-    ratio_learn_whole(ratios, target, a->record->tokens.output);
+    const struct usage *u = &a->record->tokens;
+    struct ratio_sample sample = {.bytes = {call->prompt_bytes, a->text_bytes},
+                                  .tokens = {call->has_vision || call->has_audio ? -1 : usage_prompt(u), u->output},
+                                  .is_whole = true};
+    ratio_learn(ratios, a->link->target_id, &sample);
 }
 
 static void set_unbilled(struct attempt_record *rec)

@@ -25,10 +25,24 @@ static int teardown(void **state)
     return 0;
 }
 
+static void learn_one(struct ratio_core *c, uint16_t id, enum ratio_side side, uint64_t bytes, int64_t tokens)
+{
+    struct ratio_sample s = {.tokens = {-1, -1}};
+    s.bytes[side] = bytes;
+    s.tokens[side] = tokens;
+    ratio_learn(c, id, &s);
+}
+
 static void learn(struct ratio_core *c, enum ratio_side side, unsigned n, uint64_t bytes, int64_t tokens)
 {
     for (unsigned i = 0; i < n; i++)
-        ratio_learn(c, 7, side, bytes, tokens);
+        learn_one(c, 7, side, bytes, tokens);
+}
+
+/* Without text: no sample of a ratio. */
+static void learn_whole(struct ratio_core *c, uint16_t id, int64_t tokens)
+{
+    ratio_learn(c, id, &(struct ratio_sample){.tokens = {-1, tokens}, .is_whole = true});
 }
 
 static struct ratio_report report(enum ratio_side side)
@@ -122,18 +136,41 @@ static void odd_reports_are_no_samples(void **state)
 static void mean_output(void **state)
 {
     for (unsigned i = 0; i + 1 < RATIO_SAMPLES_MIN; i++)
-        ratio_learn_whole(ratio_core(book, 1), 7, 100 + (i % 2) * 50);
+        learn_whole(ratio_core(book, 1), 7, 100 + (i % 2) * 50);
     assert_int_equal(ratio_mean_output(core, 7), 0);
-    ratio_learn_whole(core, 7, 150);
+    learn_whole(core, 7, 150);
     assert_int_equal(ratio_mean_output(core, 7), 125);
     assert_int_equal(ratio_mean_output(core, 8), 0);
     assert_int_equal(ratio_mean_output(NULL, 7), 0);
-    ratio_learn_whole(core, 7, -1);
-    ratio_learn_whole(core, 7, INT64_MAX);
+    learn_whole(core, 7, -1);
+    learn_whole(core, 7, INT64_MAX);
     assert_int_equal(ratio_mean_output(core, 7), 125);
     for (unsigned i = 0; i < 5 * RATIO_SAMPLES_MAX; i++)
-        ratio_learn_whole(core, 7, 900);
+        learn_whole(core, 7, 900);
     assert_in_range(ratio_mean_output(core, 7), 850, 900);
+}
+
+/* A call's two sides and its answer at once are what they are one by one. */
+static void a_whole_call_at_once(void **state)
+{
+    struct buf at_once = {0}, one_by_one = {0};
+    uint16_t id;
+    assert_int_equal(registry_intern_target(registry, "p", "h:1", "m", &id), ERR_OK);
+    struct ratio_book *other = ratio_book_new(1);
+    for (int64_t i = 0; i < 3 * RATIO_SAMPLES_MAX; i++) {
+        struct ratio_sample s = {{400, 90 + (uint64_t)i % 7}, {i % 5 == 0 ? -1 : 100, 30 + i % 3}, true};
+        ratio_learn(core, id, &s);
+        learn_one(ratio_core(other, 0), id, RATIO_PROMPT, s.bytes[0], s.tokens[0]);
+        learn_one(ratio_core(other, 0), id, RATIO_OUTPUT, s.bytes[1], s.tokens[1]);
+        learn_whole(ratio_core(other, 0), id, s.tokens[1]);
+    }
+    ratio_write(book, registry, &at_once);
+    ratio_write(other, registry, &one_by_one);
+    assert_true(at_once.n > 0);
+    assert_string_equal(buf_cstr(&at_once), buf_cstr(&one_by_one));
+    ratio_book_free(other);
+    buf_fini(&at_once);
+    buf_fini(&one_by_one);
 }
 
 static void *learn_much(void *done)
@@ -168,9 +205,9 @@ static void outlives_a_restart(void **state)
     struct buf line = {0};
     assert_int_equal(registry_intern_target(registry, "p", "h:1", "a model", &id), ERR_OK);
     for (unsigned i = 0; i < 30; i++) {
-        ratio_learn(ratio_core(book, i % 3), id, RATIO_PROMPT, 300, 100);
-        ratio_learn(ratio_core(book, i % 3), id, RATIO_OUTPUT, 500, 100);
-        ratio_learn_whole(ratio_core(book, i % 3), id, 40);
+        learn_one(ratio_core(book, i % 3), id, RATIO_PROMPT, 300, 100);
+        learn_one(ratio_core(book, i % 3), id, RATIO_OUTPUT, 500, 100);
+        learn_whole(ratio_core(book, i % 3), id, 40);
     }
     ratio_write(book, registry, &line);
     assert_true(bytes_starts_with(buf_bytes(&line), BYTES("ratio 30 9000 3000 ")));
@@ -237,6 +274,7 @@ int main(void)
         TEST(it_follows_a_change),
         TEST(odd_reports_are_no_samples),
         TEST(mean_output),
+        TEST(a_whole_call_at_once),
         TEST(read_while_it_is_written),
         TEST(outlives_a_restart),
         TEST(other_lines_are_refused),

@@ -54,7 +54,7 @@ static void live(struct kept *k)
     for (int i = 0; i < 5; i++)
         registry_bad(k->registry, 0, NOW, false, &breaker, &rng, &none);
     for (int i = 0; i < 40; i++)
-        ratio_learn(ratio_core(k->ratios, i % 2), 0, RATIO_OUTPUT, 300, 100);
+        ratio_learn(ratio_core(k->ratios, i % 2), 0, &(struct ratio_sample){.bytes = {0, 300}, .tokens = {-1, 100}});
 }
 
 static uint64_t budget(const struct kept *k, uint64_t now_us)
