@@ -266,10 +266,8 @@ static void judge_standby(const struct cache_memory *m, const struct cache_ask *
 
 static bool is_hedge(const struct cache_ask *ask)
 {
-    for (uint16_t i = 0; i < ask->trail->n_attempts; i++)
-        if (ask->trail->attempts[i].n == ask->n)
-            return ask->trail->attempts[i].kind == ATTEMPT_HEDGE;
-    return false;
+    const struct request_record *trail = ask->trail;
+    return ask->n > 0 && ask->n <= trail->n_attempts && trail->attempts[ask->n - 1].kind == ATTEMPT_HEDGE;
 }
 
 struct cache_verdict cache_judge(struct cache_memory *m, const struct cache_ask *ask)

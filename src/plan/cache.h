@@ -18,6 +18,11 @@ struct cache_memory {
 /* Release with cache_memory_free. */
 struct cache_memory *cache_memory_new(void);
 void cache_memory_free(struct cache_memory *m);
+/* It holds neither an outage nor a prefix: cache_served and cache_learn would change nothing. */
+static inline bool cache_is_blank(const struct cache_memory *m)
+{
+    return m->outages.n == 0 && prefixes_is_empty(m->prefixes);
+}
 
 /* ---- the rule ---- */
 

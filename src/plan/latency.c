@@ -403,6 +403,8 @@ static uint64_t warm(const struct latency_grant *g, uint64_t us, int64_t connect
 /* Judges the weather after another end. */
 static bool look_out(struct track *t, const struct auto_conf *conf, bool is_late)
 {
+    if (t->recent == 0 && !is_late) /* all in time, as those before it: nothing to judge */
+        return false;
     t->recent = t->recent << 1 | is_late;
     bool was_bad = atomic_load_explicit(&t->is_bad, memory_order_relaxed);
     bool is_bad = t->run >= RUN_BAD || (unsigned)__builtin_popcountll(t->recent) >= bad_from(conf->percentile);

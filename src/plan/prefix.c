@@ -33,6 +33,11 @@ void prefixes_free(struct prefixes *p)
     mem_free(p);
 }
 
+bool prefixes_is_empty(const struct prefixes *p)
+{
+    return !p->has_any;
+}
+
 static struct prefix *bucket_of(const struct prefixes *p, uint64_t key)
 {
     uint64_t spread = key * 0x9e3779b97f4a7c15ULL;

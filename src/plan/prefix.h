@@ -32,6 +32,9 @@ struct prefixes;
 struct prefixes *prefixes_new(void);
 void prefixes_free(struct prefixes *p);
 
+/* None ever came. */
+bool prefixes_is_empty(const struct prefixes *p);
+
 /* It arrived; a prompt's cache would live for ttl_us. `key` 0 is no prefix: nothing happens. */
 void prefixes_see(struct prefixes *p, uint64_t key, uint64_t ttl_us, uint64_t now_us);
 /* NULL when it is not in the table. Valid until the next prefixes_see. */

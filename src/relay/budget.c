@@ -5,17 +5,11 @@
 #include "relay/inside.h"
 #include "relay/meter.h"
 
-/* What rules the link: a number in the config is ruled by itself, so the history is in its shadow. */
-static struct auto_conf rules(const struct relay *r, const struct link_conf *l)
-{
-    struct auto_conf conf = r->route->ttft_auto;
-    conf.is_shadow = conf.is_shadow || !l->is_auto_budget;
-    return conf;
-}
-
+/* A number in the config is ruled by itself, so the history is in its shadow. */
 static void ask(struct relay *r, struct attempt *a)
 {
-    struct auto_conf conf = rules(r, a->link);
+    struct auto_conf conf = r->route->ttft_auto;
+    conf.is_shadow |= !a->link->is_auto_budget;
     latency_grant(r->env->latency, latency_key_of(a->link->target_id, r->call), &conf, r->trial.word != 0,
                   (uint64_t)a->link->connect_timeout_ms * 1000, a->start_us, &a->grant);
 }
@@ -32,8 +26,9 @@ void budget_set(struct relay *r, struct attempt *a, const struct latency_grant *
         return;
     }
     a->budget_us = (uint64_t)l->ttft_budget_ms * 1000;
-    a->grant = *of_link;
-    if (a->grant.us == 0 && r->env->latency != NULL)
+    if (of_link != NULL)
+        a->grant = *of_link;
+    else if (r->env->latency != NULL)
         ask(r, a);
     if (a->grant.us != 0 && !a->grant.is_shadow)
         a->budget_us = a->grant.us;
@@ -68,12 +63,11 @@ static void note_late(struct relay *r, const struct attempt *a, int64_t would_nu
 void budget_token(struct relay *r, uint64_t now_us)
 {
     const struct attempt *a = &r->now;
-    struct auto_conf conf = rules(r, a->link);
     uint64_t us = now_us - a->start_us;
     if (a->grant.us == 0)
         return;
     int64_t would_nusd = us > a->grant.base_us ? cut_nusd(r, a) : 0;
-    bool is_late = latency_answered(&conf, &a->grant, us, a->record->connect_us, would_nusd, now_us);
+    bool is_late = latency_answered(&r->route->ttft_auto, &a->grant, us, a->record->connect_us, would_nusd, now_us);
     if (is_late && (a->link->is_auto_budget || r->route->ttft_auto.is_shadow))
         note_late(r, a, would_nusd);
 }
@@ -82,7 +76,6 @@ void budget_close(struct relay *r, uint64_t now_us)
 {
     const struct attempt *a = &r->now;
     const struct attempt_record *rec = a->record;
-    struct auto_conf conf = rules(r, a->link);
     uint64_t us = now_us - a->start_us;
     if (a->grant.us == 0 || attempt_has_token(a))
         return;
@@ -92,7 +85,7 @@ void budget_close(struct relay *r, uint64_t now_us)
     if (is_ours)
         latency_left(&a->grant, us, rec->connect_us, now_us);
     else if (is_late)
-        latency_cut(&conf, &a->grant, us, rec->connect_us, rec->cost_nusd, now_us);
+        latency_cut(&r->route->ttft_auto, &a->grant, us, rec->connect_us, rec->cost_nusd, now_us);
 }
 
 void budget_settle(struct relay *r)

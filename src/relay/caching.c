@@ -98,9 +98,12 @@ bool caching_withholds(struct caching *c, struct relay *r, const struct link_con
                        struct registry *registry, uint64_t now_us)
 {
     struct cache_verdict v;
+    bool is_first = relay_record(r)->n_attempts == 1; /* of all: nobody's standby */
+    if (is_first && c->ttl_s == 0 && c->told == NULL)
+        return false;
     v.is_withheld = false;
     v.words[0] = '\0';
-    if (relay_record(r)->n_attempts > 1) /* the first attempt of all is nobody's standby */
+    if (!is_first)
         v = judge(c, r, link, n, registry, now_us);
     if (v.is_withheld || c->ttl_s > 0)
         relay_mark_cache(r, n, v.is_withheld ? CACHE_WITHHELD : CACHE_ASKED);
@@ -111,15 +114,13 @@ bool caching_withholds(struct caching *c, struct relay *r, const struct link_con
 
 void caching_commit(struct caching *c, const struct relay *r, uint16_t n, uint64_t now_us)
 {
-    const struct request_record *rec = relay_record(r);
-    for (uint16_t i = 0; i < rec->n_attempts; i++) {
-        const struct attempt_record *a = &rec->attempts[i];
-        if (a->n == n)
-            cache_served(c->memory, r->call, &r->route->links[a->link], a->cache_mark == CACHE_ASKED, c->ttl_s, now_us);
-    }
+    if (cache_is_blank(c->memory))
+        return;
+    const struct attempt_record *a = trail_entry(r, n);
+    cache_served(c->memory, r->call, &r->route->links[a->link], a->cache_mark == CACHE_ASKED, c->ttl_s, now_us);
 }
 
-void caching_end(struct caching *c, struct relay *r, uint64_t now_us)
+static void learn(struct caching *c, const struct relay *r, uint64_t now_us)
 {
     const struct request_record *rec = relay_record(r);
     struct call room;
@@ -127,6 +128,13 @@ void caching_end(struct caching *c, struct relay *r, uint64_t now_us)
     for (uint16_t i = rec->n_attempts; i-- > 0;)
         if (rec->attempts[i].tokens_from == TOKENS_REPORTED)
             cache_learn(c->memory, call, &r->route->links[rec->attempts[i].link], &rec->attempts[i], c->ttl_s, now_us);
+}
+
+void caching_end(struct caching *c, struct relay *r, uint64_t now_us)
+{
+    if (!cache_is_blank(c->memory))
+        learn(c, r, now_us);
     for (const struct caching_words *t = c->told; t != NULL; t = t->next)
-        relay_note(r, t->n, t->words);
+        if (t->n != 0) /* else it was for the first attempt, and there was none */
+            relay_note(r, t->n, t->words);
 }

@@ -107,6 +107,12 @@ static inline bool resume_is_going_on(const struct relay *r)
 
 /* trail.c */
 void trail_init(struct relay *r, const struct relay_start *s);
+/* The entry of this number, from 1. */
+static inline struct attempt_record *trail_entry(const struct relay *r, uint16_t n)
+{
+    RM_ASSERT(n > 0 && n <= r->record.n_attempts);
+    return &r->record.attempts[n - 1];
+}
 /* A new entry with nothing known. */
 struct attempt_record *trail_add(struct relay *r, size_t place);
 /* text: static. */
@@ -164,7 +170,7 @@ void hedge_settle_race(struct relay *r, uint64_t now_us);
 void hedge_close(struct relay *r, enum outcome o, uint64_t now_us);
 
 /* budget.c */
-/* How long the attempt may take. `of_link`: what its link was granted before; us 0 = nothing, it is the first. */
+/* How long the attempt may take. `of_link`: what its link was granted before; NULL = it is the first. */
 void budget_set(struct relay *r, struct attempt *a, const struct latency_grant *of_link);
 /* The history is told: its first token came; it is over (after its record was closed, before its state is). */
 void budget_token(struct relay *r, uint64_t now_us);

@@ -72,16 +72,17 @@ void next_same(struct relay *r, size_t place, bool is_fresh, uint64_t now_us)
 {
     const struct link_conf *l = relay_link(r, place);
     struct attempt *a = &r->now;
-    struct latency_grant of_link = {0};
-    if (r->link_start_us == 0)
-        r->link_start_us = now_us;
-    else
+    struct latency_grant of_link;
+    bool is_again = r->link_start_us != 0;
+    if (is_again)
         of_link = a->grant;
+    else
+        r->link_start_us = now_us;
     attempt_init(a, l, trail_add(r, place), now_us, r->zero_us);
     open_meter(r, a, now_us);
     a->place = (uint16_t)place;
     a->quirks = registry_quirks(r->env->registry, l->target_id);
-    budget_set(r, a, &of_link);
+    budget_set(r, a, is_again ? &of_link : NULL);
     r->marks[place] |= PLACE_TRIED;
     r->record.n_started++;
     r->record.adjusted = "";

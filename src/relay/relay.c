@@ -768,9 +768,7 @@ void relay_set_gateway_us(struct relay *r, int64_t us)
 
 void relay_mark_cache(struct relay *r, uint16_t n, enum cache_mark mark)
 {
-    for (uint16_t i = 0; i < r->record.n_attempts; i++)
-        if (r->record.attempts[i].n == n)
-            r->record.attempts[i].cache_mark = mark;
+    trail_entry(r, n)->cache_mark = mark;
 }
 
 void relay_note(struct relay *r, uint16_t n, const char *words)

@@ -119,11 +119,8 @@ void trail_decide(struct relay *r, const char *step, const struct failure *f)
 
 void trail_note(struct relay *r, uint16_t n, const char *words)
 {
-    for (uint16_t i = 0; i < r->record.n_attempts; i++) {
-        struct attempt_record *rec = &r->record.attempts[i];
-        if (rec->n == n)
-            trail_printf(r, rec, "%s%s%s", rec->decision, rec->decision[0] != '\0' ? "; " : "", words);
-    }
+    struct attempt_record *rec = trail_entry(r, n);
+    trail_printf(r, rec, "%s%s%s", rec->decision, rec->decision[0] != '\0' ? "; " : "", words);
 }
 
 void trail_tell_billing(struct relay *r)
