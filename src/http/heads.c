@@ -8,6 +8,8 @@
  * Other clients' credentials are among the bytes that a head is held against. So all of them are compared, whatever the
  * first ones say: how long it takes tells nothing but whether it was the same.
  *
+ * They stay in memory for it, so a server at rest forgets them (server_rest).
+ *
  * A client whose heads differ each time (a trace's id) would push out all others: of the heads that are not known only
  * every eighth is kept. */
 #include "http/heads.h"
@@ -42,6 +44,7 @@ void heads_forget(struct heads *h)
         h->kept[i] = NULL;
     }
     h->last = NULL;
+    h->n_unknown = 0;
 }
 
 void heads_free(struct heads *h)

@@ -17,7 +17,7 @@ bool heads_find(struct heads *h, struct bytes in, const struct head_limits *limi
 /* What the owner has noted with the head that was found or noted last, for him to read and write until the next call
  * here; NULL = that one is not kept. */
 struct head_memo *heads_memo(struct heads *h);
-/* All of them. */
+/* All of them, as if none had been seen; what they held is wiped. */
 void heads_forget(struct heads *h);
 /* This text was a head, and head_parse found `head` in it (whose views point into the text): it may be kept. */
 void heads_note(struct heads *h, struct bytes text, const struct head *head);

@@ -875,6 +875,7 @@ void server_drain(struct server *s)
 void server_rest(struct server *s)
 {
     readbufs_rest(s->reads);
+    heads_forget(s->heads);
 }
 
 void server_close(struct server *s)

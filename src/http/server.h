@@ -68,7 +68,7 @@ void server_accept(struct server *s, struct stream *stream);
 size_t server_n_conns(const struct server *s);
 /* Drain: idle connections close at once, answers carry `connection: close`. */
 void server_drain(struct server *s);
-/* Nothing is in flight: what is kept for the next requests goes back. */
+/* Nothing is in flight: what is kept for the next requests goes back, heads (with clients' keys in them) included. */
 void server_rest(struct server *s);
 /* Closes what is left, without ceremony (on_gone is called for requests in flight). */
 void server_close(struct server *s);

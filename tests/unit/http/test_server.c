@@ -21,6 +21,7 @@ struct world {
     unsigned n_gone, n_writable;
     bool was_stall;
     unsigned head_status; /* on_head's answer to /no */
+    unsigned n_new;       /* heads of /note that came without a note */
 };
 
 static struct server_limits usual_limits(void)
@@ -74,9 +75,20 @@ static void on_request(struct inbound *in, void *arg)
         answer_echo(in);
 }
 
+static void note_head(struct world *w, struct inbound *in)
+{
+    struct head_memo *memo = inbound_memo(in);
+    bool is_new = memo == NULL || memo->fact == NULL;
+    w->n_new += is_new;
+    if (memo != NULL)
+        memo->fact = w;
+}
+
 static unsigned on_head(struct inbound *in, void *arg)
 {
     struct world *w = arg;
+    if (bytes_is(in->head->path, "/note"))
+        note_head(w, in);
     return bytes_is(in->head->path, "/no") ? w->head_status : 0;
 }
 
@@ -902,6 +914,56 @@ static void test_an_answer_that_waits_is_not_lost_at_the_close(void **state)
     assert_int_equal(w->n_gone, 0);
 }
 
+static void send_to_note(struct world *w, const char *key, unsigned n)
+{
+    char text[128];
+    snprintf(text, sizeof text, "POST /note HTTP/1.1\r\n" HOST "Authorization: %s\r\nContent-Length: 1\r\n\r\nx", key);
+    for (unsigned i = 0; i < n; i++)
+        send_text(w, text);
+}
+
+/* Also where it is one of those that are not known and not kept. */
+static void test_what_is_noted_with_heads_is_forgotten(void **state)
+{
+    struct world *w = *state;
+    struct server_limits limits = usual_limits();
+    send_to_note(w, "a", 5);
+    assert_int_equal(w->n_new, 1);
+    send_to_note(w, "b", 3);
+    assert_int_equal(w->n_new, 4);
+    server_rest(w->server);
+    send_to_note(w, "a", 5);
+    assert_int_equal(w->n_new, 5);
+    server_set_limits(w->server, &limits);
+    send_to_note(w, "b", 5);
+    assert_int_equal(w->n_new, 6);
+    assert_int_equal(count(buf_bytes(&w->log), "request /note;"), 18);
+}
+
+/* A head that is known, and another length each time: at once, and at every split. */
+static void test_known_heads_are_split_as_others(void **state)
+{
+    struct world *w = *state;
+    struct bytes whole = BYTES("POST /echo HTTP/1.1\r\n" HOST "Content-Length: 04\r\n\r\nabcd"
+                               "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 00\r\n\r\n"
+                               "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 57\r\n\r\n"
+                               "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 04\r\n\r\nPOST "
+                               "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 07\r\n\r\n1234567");
+    for (size_t cut = 0; cut < whole.n; cut++) {
+        forget(w);
+        if (cut > 0)
+            send_bytes(w, bytes_slice(whole, 0, cut));
+        send_bytes(w, bytes_slice(whole, cut, whole.n));
+        assert_true(log_is(w, "request /echo;request /echo;request /echo;request /echo;"));
+        assert_int_equal(count(buf_bytes(&w->got), "\r\n\r\nPOST /echo HTTP/1.1\r\n"), 1);
+        assert_true(bytes_ends_with(buf_bytes(&w->got), BYTES("\r\n\r\n1234567")));
+        if (cut % 20 == 0) { /* requests_per_connection */
+            hang_up(w);
+            connect_with(w, PIPE_BYTES);
+        }
+    }
+}
+
 #define WITH(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -945,6 +1007,8 @@ int main(void)
         WITH(test_a_short_answer_is_written_at_the_end_of_the_turn),
         WITH(test_a_long_answer_is_not_copied_to_wait),
         WITH(test_an_answer_that_waits_is_not_lost_at_the_close),
+        WITH(test_what_is_noted_with_heads_is_forgotten),
+        WITH(test_known_heads_are_split_as_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
