@@ -796,13 +796,39 @@ static bool scan_text(struct bytes text, unsigned max_depth, struct json_member 
     return true;
 }
 
+static bool string_in(struct bytes text, size_t at, size_t *n, uint32_t *less)
+{
+    struct text t;
+    begin_text(&t, text);
+    struct ending e = string_rest(&t, t.end - (text.n - at));
+    if (e.p == NULL || t.has_pairs)
+        return false;
+    *n = (uintptr_t)e.p - 1 - t.zero - at;
+    *less = (uint32_t)e.less;
+    return true;
+}
+
 #if defined(RM_BLOCK_WIDE)
+bool json_wide_string(struct bytes text, size_t at, size_t *n, uint32_t *less)
+{
+    return string_in(text, at, n, less);
+}
+
 bool json_scan_wide(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
                     struct json_scan *scan, struct json_index *index)
 {
     return scan_text(text, max_depth, members, n, scan, index);
 }
 #else
+bool json_block_string(struct bytes text, size_t at, size_t *n, uint32_t *less)
+{
+#if defined(RM_HAS_WIDE)
+    if (json_can_wide())
+        return json_wide_string(text, at, n, less);
+#endif
+    return string_in(text, at, n, less);
+}
+
 bool json_scan_block(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
                      struct json_scan *scan, struct json_index *index)
 {

@@ -358,6 +358,16 @@ static bool scan_blocks(struct bytes text, unsigned max_depth, struct json_membe
 #endif
 }
 
+bool json_scan_string(struct bytes text, size_t at, size_t *n, uint32_t *less)
+{
+#ifdef RM_SCAN_SCALAR
+    (void)text, (void)at, (void)n, (void)less;
+    return false;
+#else
+    return json_block_string(text, at, n, less);
+#endif
+}
+
 enum err json_scan_indexed(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
                            struct json_scan *scan, struct json_index *index)
 {

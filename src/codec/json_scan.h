@@ -80,6 +80,10 @@ enum err json_scan(struct bytes text, unsigned max_depth, struct json_member *me
 /* The same, with the notes when it is ERR_OK. The members come as JSON_ABSENT. */
 enum err json_scan_indexed(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
                            struct json_scan *scan, struct json_index *index) RM_MUST_USE;
+/* One string alone: its inside begins `at`, behind its opening quote (text.n is at most UINT32_MAX). *n: bytes of it
+ * before the closing quote; *less: as in its note. False: it has none, or something that json_scan or is_strict would
+ * refuse; or nobody looked (-Dscan=scalar). */
+bool json_scan_string(struct bytes text, size_t at, size_t *n, uint32_t *less) RM_MUST_USE;
 /* The raw value of a member, as in the text (strings with quotes). */
 static inline struct bytes json_member_raw(struct bytes text, const struct json_member *m)
 {

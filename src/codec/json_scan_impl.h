@@ -15,9 +15,13 @@ enum err json_scan_scalar(struct bytes text, unsigned max_depth, struct json_mem
 bool json_scan_block(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
                      struct json_scan *scan, struct json_index *index) RM_MUST_USE;
 
-/* The same by AVX2: to be called by json_scan_block, where json_can_wide says so. */
+/* json_scan_string in blocks. */
+bool json_block_string(struct bytes text, size_t at, size_t *n, uint32_t *less) RM_MUST_USE;
+
+/* The same by AVX2: to be called by the above, where json_can_wide says so. */
 bool json_scan_wide(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
                     struct json_scan *scan, struct json_index *index) RM_MUST_USE;
+bool json_wide_string(struct bytes text, size_t at, size_t *n, uint32_t *less) RM_MUST_USE;
 
 #if defined(__x86_64__) && !defined(RM_BLOCK_PORTABLE) && !defined(RM_BLOCK_NARROW)
 #define RM_HAS_WIDE

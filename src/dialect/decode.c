@@ -4,6 +4,7 @@
 #include "dialect/decode.h"
 
 #include "base/check.h"
+#include "base/mem.h"
 #include "codec/json_string.h"
 #include "dialect/dialect.h"
 
@@ -18,6 +19,11 @@ void decoder_init(struct decoder *d, const struct dialect *target, struct bytes 
     d->strips_usage = strips_usage;
     mould_init(&d->mould);
     target->decoder->init(d);
+}
+
+void answer_form_free(struct answer_form *f)
+{
+    mem_free(f);
 }
 
 void decoder_fini(struct decoder *d)

@@ -12,6 +12,9 @@
 #include "model/output.h"
 
 struct dialect;
+/* How a target's last whole answer was put, to read the next one by: what the dialect keeps from answer to answer. */
+struct answer_form;
+void answer_form_free(struct answer_form *f);
 
 enum { DECODER_STATE_WORDS = 10 };
 /* Not to be copied: it points into itself. */
@@ -23,11 +26,13 @@ struct decoder {
     bool is_text_unread; /* set by the owner: nobody will look at the texts of a whole answer, only at how long they
                             are. They may be told as they stand, with their escapes; text_bytes is right */
     bool has_finish, has_done, has_token, has_error;
-    struct arena scratch;    /* emptied by each call */
-    void *state;             /* the dialect's own, in `room` */
-    struct arena keep;       /* lives as long as the decoder */
-    struct failure *failure; /* of the last EVENT_ERROR, in `keep`; NULL = there was none */
-    struct mould mould;      /* of the last event */
+    struct answer_form **form; /* set by the owner: what is kept for the target's answers, *form NULL at first, to be
+                                  freed by the owner; outlives the decoding. NULL = nothing is kept */
+    struct arena scratch;      /* emptied by each call */
+    void *state;               /* the dialect's own, in `room` */
+    struct arena keep;         /* lives as long as the decoder */
+    struct failure *failure;   /* of the last EVENT_ERROR, in `keep`; NULL = there was none */
+    struct mould mould;        /* of the last event */
     uint64_t room[DECODER_STATE_WORDS];
 };
 

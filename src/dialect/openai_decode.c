@@ -11,6 +11,7 @@
 #include "codec/json_tree.h"
 #include "dialect/batch.h"
 #include "dialect/classify.h"
+#include "dialect/openai_form.h"
 #include "dialect/openai_noted.h"
 #include "dialect/openai_usage.h"
 
@@ -572,22 +573,35 @@ static void whole_of_notes(struct reading *r, const struct openai_noted *n)
     batch_add(&r->batch, EVENT_DONE);
 }
 
-static void whole_body(struct decoder *d, struct bytes body, struct decoded *out)
+/* An answer that is put otherwise than the one before. */
+static __attribute__((noinline)) void whole_text(struct reading *r, struct bytes text, struct decoded *out)
 {
-    struct reading r = reading_of(d, true);
-    struct bytes text = bytes_trim(body);
+    struct decoder *d = r->d;
     struct json_notes notes;
     struct openai_noted noted;
     yyjson_val *root = NULL;
     bool has_notes = json_notes_of(text, d->max_depth, &d->scratch, &notes);
-    if (has_notes && openai_noted_read(&notes.index, &noted) && !is_fault(noted.finish.inside))
-        whole_of_notes(&r, &noted);
-    else if (has_notes && (root = json_tree_of_notes(&notes, &d->scratch)) != NULL)
-        whole_of_tree(&r, root, out);
-    else if (json_tree_parse(text, d->max_depth, &d->scratch, &root) == ERR_OK && yyjson_is_obj(root))
-        whole_of_tree(&r, root, out);
-    else
+    if (has_notes && openai_noted_read(&notes.index, &noted) && !is_fault(noted.finish.inside)) {
+        openai_form_make(d->form, text, d->max_depth, &notes.index, &noted);
+        whole_of_notes(r, &noted);
+    } else if (has_notes && (root = json_tree_of_notes(&notes, &d->scratch)) != NULL) {
+        whole_of_tree(r, root, out);
+    } else if (json_tree_parse(text, d->max_depth, &d->scratch, &root) == ERR_OK && yyjson_is_obj(root)) {
+        whole_of_tree(r, root, out);
+    } else {
         malformed(out, "a body that is no JSON object");
+    }
+}
+
+static void whole_body(struct decoder *d, struct bytes body, struct decoded *out)
+{
+    struct reading r = reading_of(d, true);
+    struct bytes text = bytes_trim(body);
+    struct openai_noted noted;
+    if (openai_form_match(d->form, text, d->max_depth, &noted) && !is_fault(noted.finish.inside))
+        whole_of_notes(&r, &noted);
+    else
+        whole_text(&r, text, out);
     batch_close(&r.batch, d, out);
 }
 

@@ -14,8 +14,6 @@ static inline bool step_into(const struct walk *m, struct walk *inside)
     return n->less == 0;
 }
 
-enum { DIGITS_MAX = 9 };
-
 static bool is_null(struct bytes value)
 {
     return value.p[0] == 'n';
@@ -28,38 +26,60 @@ static bool is_empty_list(const struct walk *m)
 
 /* ---- values ---- */
 
-static bool take_text(const struct walk *m, struct noted_text *out)
+/* field: in *out. */
+static void note_place(const struct walk *m, struct openai_noted *out, enum noted_kind kind, const void *field)
 {
-    if (out->inside.p != NULL)
+    size_t at = field != NULL ? (size_t)((const char *)field - (const char *)out) : NOTED_NOWHERE;
+    if (out->n_places < NOTED_PLACES_MAX)
+        out->places[out->n_places] = (struct noted_place){m->here, (uint16_t)at, kind};
+    out->n_places++;
+}
+
+static bool set_text(const struct walk *m, struct noted_text *field)
+{
+    if (field->inside.p != NULL)
         return false;
-    out->inside = bytes_slice(m->value, 0, 0);
+    field->inside = bytes_slice(m->value, 0, 0);
     if (is_null(m->value))
         return true;
     if (m->value.p[0] != '"')
         return false;
-    *out = (struct noted_text){{m->value.p + 1, m->value.n - 2}, m->index->v[m->here].less};
+    *field = (struct noted_text){{m->value.p + 1, m->value.n - 2}, m->index->v[m->here].less};
     return true;
 }
 
-static bool take_word(const struct walk *m, struct noted_text *out)
+static bool take_text(const struct walk *m, struct openai_noted *out, struct noted_text *field)
 {
-    return take_text(m, out) && out->less == 0;
+    if (!set_text(m, field))
+        return false;
+    if (!is_null(m->value))
+        note_place(m, out, NOTED_TEXT, field);
+    return true;
+}
+
+static bool take_word(const struct walk *m, struct openai_noted *out, struct noted_text *field)
+{
+    if (!set_text(m, field) || field->less > 0)
+        return false;
+    if (!is_null(m->value))
+        note_place(m, out, NOTED_WORD, field);
+    return true;
 }
 
 /* The reader of trees takes anything but a string for none. */
-static bool take_word_if_any(const struct walk *m, struct noted_text *out)
+static bool take_word_if_any(const struct walk *m, struct openai_noted *out, struct noted_text *field)
 {
-    if (m->value.p[0] == '"' || out->inside.p != NULL)
-        return take_word(m, out);
-    out->inside = bytes_slice(m->value, 0, 0);
+    if (m->value.p[0] == '"' || field->inside.p != NULL)
+        return take_word(m, out, field);
+    field->inside = bytes_slice(m->value, 0, 0);
     return true;
 }
 
 /* Digits and no more; as many as cannot be too many. */
-static bool take_figure(struct bytes value, int64_t *out)
+static bool take_figure(struct bytes value, size_t n_max, int64_t *out)
 {
     int64_t n = 0;
-    if (value.n > DIGITS_MAX)
+    if (value.n > n_max)
         return false;
     for (size_t i = 0; i < value.n; i++) {
         unsigned digit = (unsigned)(unsigned char)value.p[i] - '0';
@@ -71,29 +91,45 @@ static bool take_figure(struct bytes value, int64_t *out)
     return true;
 }
 
-static bool take_count(const struct walk *m, int64_t *out)
+static bool take_count(const struct walk *m, struct openai_noted *out, int64_t *field)
 {
-    return *out < 0 && take_figure(m->value, out);
+    if (*field >= 0 || !take_figure(m->value, NOTED_DIGITS_MAX, field))
+        return false;
+    note_place(m, out, NOTED_FIGURE, field);
+    return true;
+}
+
+/* A member that nobody asks for, and which may be another the next time. */
+static bool pass_by(const struct walk *m, struct openai_noted *out)
+{
+    int64_t n;
+    if (m->value.p[0] == '"' && m->index->v[m->here].less == 0)
+        note_place(m, out, NOTED_WORD, NULL);
+    else if (take_figure(m->value, NOTED_UNREAD_MAX, &n))
+        note_place(m, out, NOTED_FIGURE, NULL);
+    return true;
 }
 
 /* ---- usage ---- */
 
-static bool read_prompt_detail(const struct walk *m, struct openai_told *out)
+static bool read_prompt_detail(const struct walk *m, struct openai_noted *out)
 {
     if (bytes_is(m->name, "cached_tokens"))
-        return take_count(m, &out->cached);
+        return take_count(m, out, &out->usage.cached);
     if (bytes_is(m->name, "cache_write_tokens"))
-        return take_count(m, &out->written);
-    return true;
+        return take_count(m, out, &out->usage.written);
+    return pass_by(m, out);
 }
 
-static bool read_completion_detail(const struct walk *m, struct openai_told *out)
+static bool read_completion_detail(const struct walk *m, struct openai_noted *out)
 {
-    return !bytes_is(m->name, "reasoning_tokens") || take_count(m, &out->reasoning);
+    if (bytes_is(m->name, "reasoning_tokens"))
+        return take_count(m, out, &out->usage.reasoning);
+    return pass_by(m, out);
 }
 
-static bool read_details(const struct walk *m, bool *is_there, bool read(const struct walk *m, struct openai_told *out),
-                         struct openai_told *out)
+static bool read_details(const struct walk *m, bool *is_there,
+                         bool read(const struct walk *m, struct openai_noted *out), struct openai_noted *out)
 {
     if (*is_there || (m->value.p[0] != '{' && !is_null(m->value)))
         return false;
@@ -129,17 +165,17 @@ static bool read_usage(const struct walk *value, struct openai_noted *out)
         return false;
     for (bool is_usual = true; walk_next_noted(&m);) {
         if (bytes_is(m.name, "prompt_tokens"))
-            is_usual = take_count(&m, &told->prompt);
+            is_usual = take_count(&m, out, &told->prompt);
         else if (bytes_is(m.name, "completion_tokens"))
-            is_usual = take_count(&m, &told->completion);
+            is_usual = take_count(&m, out, &told->completion);
         else if (bytes_is(m.name, "total_tokens"))
-            is_usual = take_count(&m, &told->total);
+            is_usual = take_count(&m, out, &told->total);
         else if (bytes_is(m.name, "prompt_tokens_details"))
-            is_usual = read_details(&m, &has_prompt_details, read_prompt_detail, told);
+            is_usual = read_details(&m, &has_prompt_details, read_prompt_detail, out);
         else if (bytes_is(m.name, "completion_tokens_details"))
-            is_usual = read_details(&m, &has_completion_details, read_completion_detail, told);
+            is_usual = read_details(&m, &has_completion_details, read_completion_detail, out);
         else
-            is_usual = !is_other_name(m.name);
+            is_usual = !is_other_name(m.name) && pass_by(&m, out);
         if (!is_usual)
             return false;
     }
@@ -152,13 +188,13 @@ static bool read_message_member(const struct walk *m, struct openai_noted *out)
 {
     struct bytes name = m->name;
     if (bytes_is(name, "content"))
-        return take_text(m, &out->content);
+        return take_text(m, out, &out->content);
     if (bytes_is(name, "refusal"))
-        return take_text(m, &out->refusal);
+        return take_text(m, out, &out->refusal);
     if (bytes_is(name, "reasoning_content"))
-        return take_text(m, &out->reasoning_content);
+        return take_text(m, out, &out->reasoning_content);
     if (bytes_is(name, "reasoning"))
-        return take_text(m, &out->reasoning);
+        return take_text(m, out, &out->reasoning);
     if (bytes_is(name, "tool_calls") || bytes_is(name, "annotations") || bytes_is(name, "reasoning_details"))
         return is_null(m->value) || is_empty_list(m);
     if (bytes_is(name, "function_call") || bytes_is(name, "audio"))
@@ -183,7 +219,7 @@ static bool read_message(const struct walk *value, struct openai_noted *out)
 static bool read_index(const struct walk *m, struct openai_noted *out)
 {
     int64_t n;
-    if (out->has_index || !take_figure(m->value, &n) || n > UINT16_MAX)
+    if (out->has_index || !take_figure(m->value, NOTED_DIGITS_MAX, &n) || n > UINT16_MAX)
         return false;
     out->has_index = true;
     out->choice = (uint16_t)n;
@@ -198,9 +234,9 @@ static bool read_choice_member(const struct walk *m, struct openai_noted *out)
     if (bytes_is(name, "message"))
         return read_message(m, out);
     if (bytes_is(name, "finish_reason"))
-        return take_word(m, &out->finish);
+        return take_word(m, out, &out->finish);
     if (bytes_is(name, "stop_reason"))
-        return take_word_if_any(m, &out->sequence);
+        return take_word_if_any(m, out, &out->sequence);
     if (bytes_is(name, "error") || bytes_is(name, "delta"))
         return is_null(m->value);
     return true;
@@ -226,25 +262,25 @@ static bool read_member(const struct walk *m, struct openai_noted *out)
 {
     struct bytes name = m->name;
     if (bytes_is(name, "id"))
-        return take_word(m, &out->id);
+        return take_word(m, out, &out->id);
     if (bytes_is(name, "object"))
-        return take_word(m, &out->object) && !bytes_is(out->object.inside, "error");
+        return set_text(m, &out->object) && out->object.less == 0 && !bytes_is(out->object.inside, "error");
     if (bytes_is(name, "model"))
-        return take_word(m, &out->model);
+        return take_word(m, out, &out->model);
     if (bytes_is(name, "choices"))
         return read_choices(m, out);
     if (bytes_is(name, "usage"))
         return read_usage(m, out);
     if (bytes_is(name, "service_tier"))
-        return take_word(m, &out->service_tier);
+        return take_word(m, out, &out->service_tier);
     if (bytes_is(name, "error"))
         return is_null(m->value);
-    return !bytes_is(name, "type");
+    return !bytes_is(name, "type") && pass_by(m, out);
 }
 
 bool openai_noted_read(const struct json_index *index, struct openai_noted *out)
 {
-    *out = (struct openai_noted){.has_usage = false};
+    memset(out, 0, offsetof(struct openai_noted, places));
     struct walk m = walk_notes(index);
     while (walk_next_noted(&m))
         if (!read_member(&m, out))

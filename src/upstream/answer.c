@@ -322,6 +322,7 @@ void answer_init(struct answer *a, const struct answer_spec *spec, const struct 
     sse_init(&a->sse, spec->max_event);
     decoder_init(&a->decoder, spec->target, spec->vendor, spec->max_depth, spec->strips_usage);
     a->decoder.is_text_unread = spec->is_text_unread;
+    a->decoder.form = spec->form;
     if (a->mode == ANSWER_REFUSAL)
         return;
     if (a->coding == CODING_OTHER)

@@ -17,9 +17,10 @@ struct answer_spec {
     unsigned max_depth;
     size_t max_event, max_body;
     bool strips_usage, skip_bad_events;
-    bool is_text_unread;    /* see struct decoder */
-    struct arena *arena;    /* outlives the answer; holds its failure */
-    struct readbufs *reads; /* a buffer is borrowed while something is decoded */
+    bool is_text_unread;       /* see struct decoder */
+    struct answer_form **form; /* see struct decoder */
+    struct arena *arena;       /* outlives the answer; holds its failure */
+    struct readbufs *reads;    /* a buffer is borrowed while something is decoded */
 };
 
 enum answer_mode { ANSWER_SNIFF, ANSWER_SSE, ANSWER_JSON, ANSWER_REFUSAL };

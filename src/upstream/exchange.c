@@ -327,6 +327,7 @@ static void open_answer(struct exchange *x, const struct head *h)
                                .strips_usage = asked->strips_usage,
                                .skip_bad_events = asked->skip_bad_events,
                                .is_text_unread = asked->is_text_unread,
+                               .form = pooled_form(x->conn),
                                .arena = &x->arena,
                                .reads = x->upstream->pool.reads};
     answer_init(&x->answer, &spec, h);

@@ -10,6 +10,7 @@
 #include "upstream/pool.h"
 
 #include "base/mem.h"
+#include "dialect/decode.h"
 
 enum {
     IDLE_US = 55000000,
@@ -31,6 +32,7 @@ struct endpoint {
     struct dial *warming;
     struct tls_context *warming_tls;
     struct timer warm_timer;
+    struct answer_form *form; /* of the last whole answer, NULL = none is known */
 };
 
 struct pooled {
@@ -114,6 +116,7 @@ static void endpoint_free(struct endpoint *e)
     mem_free(e->provider);
     mem_free(e->host);
     mem_free(e->ca_file);
+    answer_form_free(e->form);
     mem_free(e);
 }
 
@@ -138,6 +141,11 @@ static void leave_lists(struct pooled *c)
 struct client_conn *pooled_conn(struct pooled *c)
 {
     return c->conn;
+}
+
+struct answer_form **pooled_form(struct pooled *c)
+{
+    return &c->endpoint->form;
 }
 
 void pooled_close(struct pooled *c)

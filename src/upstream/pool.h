@@ -33,6 +33,8 @@ struct pooled *pool_take(struct pool *p, const struct provider_conf *provider);
 struct pooled *pool_adopt(struct pool *p, const struct provider_conf *provider, struct stream *s);
 /* For exchanges, until it is put back or closed. */
 struct client_conn *pooled_conn(struct pooled *c);
+/* What is kept of the answers that come from there; as long as the connection is the caller's. */
+struct answer_form **pooled_form(struct pooled *c);
 /* The caller is done with its answer: idle if the HTTP message has ended too; else its end gets a short grace and is
  * read away; else closed. The request must have been sent whole. */
 void pooled_put(struct pooled *c);

@@ -244,11 +244,12 @@ static void run_whole(struct bytes in, const struct dialect *const *dialects, si
 }
 
 /* A whole answer of the usual form is read without a tree, as from one: a name with an escape sends it there. */
-static uint64_t heard_whole(struct bytes in, const struct dialect *dialect)
+static uint64_t heard_whole(struct bytes in, const struct dialect *dialect, struct answer_form **form)
 {
     struct decoder d;
     struct decoded out;
     decoder_init(&d, dialect, BYTES("generic"), DEPTH_MAX, false);
+    d.form = form;
     decoder_whole(&d, in, &out);
     uint64_t sum = out.is_malformed;
     for (size_t i = 0; i < out.n; i++) {
@@ -270,8 +271,26 @@ static void check_by_tree(struct bytes in, const struct dialect *dialect)
     struct buf other = {0};
     buf_puts(&other, "{\"\\u007a\":0,");
     buf_put(&other, rest);
-    RM_ASSERT(heard_whole(in, dialect) == heard_whole(buf_bytes(&other), dialect));
+    RM_ASSERT(heard_whole(in, dialect, NULL) == heard_whole(buf_bytes(&other), dialect, NULL));
     buf_fini(&other);
+}
+
+/* By the form of the answer before: the same one, then one with another byte. */
+static void check_by_form(struct bytes in, const struct dialect *dialect)
+{
+    struct rng r = fuzz_rng(in, 5);
+    struct answer_form *form = NULL;
+    uint64_t sum = heard_whole(in, dialect, &form);
+    RM_ASSERT(heard_whole(in, dialect, &form) == sum);
+    if (in.n > 0) {
+        struct buf other = {0};
+        buf_put(&other, in);
+        other.p[rng_below(&r, in.n)] = (char)rng_below(&r, 256);
+        sum = heard_whole(buf_bytes(&other), dialect, NULL);
+        RM_ASSERT(heard_whole(buf_bytes(&other), dialect, &form) == sum);
+        buf_fini(&other);
+    }
+    answer_form_free(form);
 }
 
 static void run_error(struct bytes in, const struct dialect *target)
@@ -306,6 +325,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             RM_ASSERT(heard(in, dialects[i], strips, false) == heard(in, dialects[i], strips, true));
         run_whole(in, dialects, i);
         check_by_tree(in, dialects[i]);
+        check_by_form(in, dialects[i]);
         run_error(in, dialects[i]);
     }
     return 0;

@@ -4,9 +4,11 @@
 #include "unit.h"
 
 #include "base/buf.h"
+#include "base/mem.h"
 #include "base/rng.h"
 #include "codec/json_block.h"
 #include "codec/json_scan_impl.h"
+#include "codec/json_string.h"
 #include "codec/json_tree.h"
 
 #include <stdlib.h>
@@ -714,6 +716,53 @@ static void by_chance(void **state)
     assert_true(n_taken > n_whole / 2); /* the rest: names that stand twice or have escapes */
 }
 
+/* One string alone, as the reader byte by byte has it; of halves of surrogate pairs it says nothing,
+ * nor beside what is no text. */
+static bool hold_string(struct bytes text, size_t at)
+{
+    struct json_string s;
+    struct arena a = {0};
+    size_t n;
+    uint32_t less;
+    char *copy = mem_dup(text.p, text.n); /* with its end where a sanitizer sees it */
+    struct bytes rest = bytes_from(copy + at, text.n - at);
+    bool is_string = json_string_read_any(rest, &s),
+         is_taken = json_block_string(bytes_from(copy, text.n), at, &n, &less);
+    assert_true(is_string || !is_taken);
+    if (is_taken) {
+        assert_int_equal(n, s.n);
+        assert_int_equal(n - less, json_string_value(bytes_slice(rest, 0, n), s.has_escapes, &a).n);
+    } else if (is_string) {
+        assert_true(bytes_find_nocase(bytes_slice(rest, 0, s.n), BYTES("\\ud")) != SIZE_MAX || !bytes_is_utf8(text));
+    }
+    arena_fini(&a);
+    mem_free(copy);
+    return is_taken;
+}
+
+static void strings_alone(void **state)
+{
+    (void)state;
+    enum { CASES = 50000 };
+    struct buf text = {0};
+    size_t n_taken = 0;
+    for (uint64_t seed = 1; seed <= CASES; seed++) {
+        struct rng r = {seed};
+        buf_clear(&text);
+        for (uint64_t n = rng_below(&r, 3) * rng_below(&r, 70); n > 0; n--)
+            buf_putc(&text, 'x');
+        size_t at = text.n + 1;
+        put_string(&text, &r);
+        for (uint64_t n = rng_below(&r, 3) * rng_below(&r, 70); n > 0; n--)
+            buf_putc(&text, '}');
+        if (seed % 2 == 0)
+            damage(&text, &r);
+        n_taken += at <= text.n && text.p[at - 1] == '"' && hold_string(buf_bytes(&text), at);
+    }
+    buf_fini(&text);
+    assert_true(n_taken > CASES / 4);
+}
+
 int main(void)
 {
 #if defined(RM_BLOCK_WIDE)
@@ -736,6 +785,7 @@ int main(void)
         cmocka_unit_test(objects_of_a_form),
         cmocka_unit_test(strict_or_not),
         cmocka_unit_test(by_chance),
+        cmocka_unit_test(strings_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

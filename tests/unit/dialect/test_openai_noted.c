@@ -30,13 +30,14 @@ static bool is_by_notes(struct bytes body)
 }
 
 /* Everything that the events say, but for the texts where they are not asked for. */
-static void hear(struct bytes body, bool is_text_unread, struct buf *lines)
+static void hear(struct bytes body, bool is_text_unread, struct answer_form **form, struct buf *lines)
 {
     struct decoder d;
     struct decoded out;
     buf_clear(lines);
     decoder_init(&d, &kit_openai, BYTES("openai"), KIT_DEPTH, false);
     d.is_text_unread = is_text_unread;
+    d.form = form;
     decoder_whole(&d, body, &out);
     for (size_t i = 0; i < out.n; i++) {
         struct event e = out.v[i];
@@ -59,16 +60,22 @@ static void put_for_tree(struct bytes body, struct buf *out)
     buf_put(out, bytes_slice(body, open + 1, body.n));
 }
 
+/* Once by its notes, once by the form of the usual one, once by its own. */
 static void check(struct bytes body)
 {
     static struct buf other, got, want;
     put_for_tree(body, &other);
     assert_false(is_by_notes(buf_bytes(&other)));
     for (int unread = 0; unread < 2; unread++) {
-        hear(body, unread, &got);
-        hear(buf_bytes(&other), unread, &want);
-        if (!bytes_eq(buf_bytes(&got), buf_bytes(&want)))
-            fail_msg("%.*s\ngives\n%.*s\nnot\n%.*s", (int)body.n, body.p, (int)got.n, got.p, (int)want.n, want.p);
+        struct answer_form *form = NULL;
+        hear(bytes_of(usual), unread, &form, &got);
+        hear(buf_bytes(&other), unread, NULL, &want);
+        for (int by_form = 0; by_form < 3; by_form++) {
+            hear(body, unread, by_form > 0 ? &form : NULL, &got);
+            if (!bytes_eq(buf_bytes(&got), buf_bytes(&want)))
+                fail_msg("%.*s\ngives\n%.*s\nnot\n%.*s", (int)body.n, body.p, (int)got.n, got.p, (int)want.n, want.p);
+        }
+        answer_form_free(form);
     }
     buf_fini(&other);
     buf_fini(&got);
@@ -83,7 +90,7 @@ static void the_usual_is_read_from_notes(void **state)
     assert_true(is_by_notes(bytes_of(usual)));
 #endif
     check(bytes_of(usual));
-    hear(bytes_of(usual), false, &lines);
+    hear(bytes_of(usual), false, NULL, &lines);
     assert_non_null(strstr(buf_cstr(&lines), "text=\"One\\x0a\xc3\xa9\"two\" \xc3\xa9\""));
     assert_non_null(strstr(buf_cstr(&lines), "name=\"END\""));
     buf_fini(&lines);
