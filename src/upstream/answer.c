@@ -87,24 +87,30 @@ static void keep(struct answer *a)
     buf_put(&a->body, lent);
 }
 
-static bool collect(struct answer *a, struct bytes plain)
+/* So many more bytes of a JSON body. */
+static bool has_room(struct answer *a, size_t n)
+{
+    if (a->body.n <= a->max_body && n <= a->max_body - a->body.n)
+        return true;
+    fail(a, OUTCOME_PROTOCOL_ERROR, "the answer is larger than body_bytes allows");
+    return false;
+}
+
+static void collect(struct answer *a, struct bytes plain)
 {
     if (a->mode == ANSWER_REFUSAL) {
         buf_put(&a->body, bytes_slice(plain, 0, REFUSAL_BYTES_MAX - a->body.n));
-        return true;
+        return;
     }
-    if (plain.n > a->max_body - a->body.n) {
-        fail(a, OUTCOME_PROTOCOL_ERROR, "the answer is larger than body_bytes allows");
-        return false;
-    }
+    if (!has_room(a, plain.n))
+        return;
     if (a->coding == CODING_NONE && a->body.p == NULL) {
         a->body = (struct buf){.p = (char *)(uintptr_t)plain.p, .n = plain.n};
-        return true;
+        return;
     }
     if (is_lent(a))
         keep(a);
     buf_put(&a->body, plain);
-    return true;
 }
 
 static void feed_mode(struct answer *a, struct bytes plain)
@@ -126,14 +132,15 @@ static void settle(struct answer *a, enum sniffed s)
         a->mode = s == SNIFFED_JSON ? ANSWER_JSON : ANSWER_SSE;
 }
 
-/* The first bytes may be split anywhere: they wait in `body` until they tell. */
+/* The first bytes may be split anywhere: they wait in `body` until they tell, without what is blank before them. */
 static void sniff(struct answer *a, struct bytes plain)
 {
     bool has_kept = a->body.n > 0;
     struct bytes first = without_blanks(plain);
     if (has_kept) {
         buf_put(&a->body, plain);
-        first = without_blanks(buf_bytes(&a->body));
+        buf_drop(&a->body, a->body.n - without_blanks(buf_bytes(&a->body)).n);
+        first = buf_bytes(&a->body);
     }
     enum sniffed s = sniff_bytes(first);
     if (s != SNIFFED_MORE)
@@ -142,7 +149,9 @@ static void sniff(struct answer *a, struct bytes plain)
         buf_put(&a->body, first);
     if (a->mode == ANSWER_SSE)
         sse_feed(&a->sse, first); /* what was kept stays until the answer is over */
-    else if (a->mode == ANSWER_JSON && !has_kept)
+    else if (a->mode == ANSWER_JSON && has_kept)
+        (void)has_room(a, 0);
+    else if (a->mode == ANSWER_JSON)
         collect(a, first);
 }
 

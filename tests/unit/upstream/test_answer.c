@@ -18,6 +18,8 @@
     "{\"id\":\"c\",\"object\":\"chat.completion\",\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\"," \
     "\"content\":\"Hello world\"},\"finish_reason\":\"stop\"}]}"
 
+#define BOM "\xef\xbb\xbf"
+
 struct told {
     struct buf text, raw;
     enum answer_result end;
@@ -133,6 +135,7 @@ static void test_streams(void **state)
 {
     assert_whole("text/event-stream", NULL, BYTES(STREAM), "Hello world", STREAM, OPEN);
     assert_whole("text/event-stream; charset=utf-8", NULL, BYTES(STREAM), "Hello world", STREAM, ENDS);
+    assert_whole("text/event-stream", NULL, BYTES(BOM STREAM), "Hello world", STREAM, ENDS);
     /* finish without [DONE], and a last event without its empty line */
     assert_whole("text/event-stream", NULL, BYTES(HELLO STOP), "Hello", HELLO STOP, ENDS);
     assert_whole("text/event-stream", NULL, BYTES(HELLO STOP "data: [DONE]"), "Hello", HELLO STOP DONE, ENDS);
@@ -145,6 +148,8 @@ static void test_json(void **state)
 {
     assert_whole("application/json", NULL, BYTES(WHOLE), "Hello world", WHOLE, ENDS);
     assert_whole("application/json", NULL, BYTES("\r\n\n " WHOLE), "Hello world", WHOLE, ENDS);
+    assert_whole("application/json", NULL, BYTES(BOM WHOLE), "Hello world", WHOLE, ENDS);
+    assert_whole("application/json", NULL, BYTES(" \n" BOM "\r\n" WHOLE), "Hello world", WHOLE, ENDS);
 }
 
 /* In one read: told where it lies. In two: the answer has it. */
@@ -211,6 +216,29 @@ static void test_failures(void **state)
     buf_fini(&b);
     spec.max_body = 40;
     assert_fails(&spec, "application/json", NULL, BYTES(WHOLE), ENDS, OUTCOME_PROTOCOL_ERROR, "");
+    assert_fails(&spec, "application/json", NULL, BYTES(BOM WHOLE), ENDS, OUTCOME_PROTOCOL_ERROR, "");
+    assert_fails(&spec, "application/json", NULL, BYTES(BOM), ENDS, OUTCOME_STREAM_ERROR, "");
+}
+
+/* A provider that sends nothing but blanks fills no memory, also where a mark before them came in two reads. */
+static void test_blanks_are_not_kept(void **state)
+{
+    struct answer_spec spec = usual_spec();
+    struct head head = {.status = 200};
+    struct arena arena = {0};
+    struct answer a;
+    struct output out;
+    spec.arena = &arena;
+    answer_init(&a, &spec, &head);
+    answer_feed(&a, BYTES("\xef"));
+    assert_int_equal(answer_next(&a, &out), ANSWER_MORE);
+    for (int i = 0; i < 10; i++) {
+        answer_feed(&a, i == 0 ? BYTES("\xbb\xbf  ") : BYTES(" \r\n "));
+        assert_int_equal(answer_next(&a, &out), ANSWER_MORE);
+        assert_int_equal(a.body.n, 0);
+    }
+    answer_fini(&a);
+    arena_fini(&arena);
 }
 
 static void test_bad_events_can_be_skipped(void **state)
@@ -324,6 +352,7 @@ int main(void)
         cmocka_unit_test_teardown(test_a_body_in_one_read_is_lent, no_leaks),
         cmocka_unit_test_teardown(test_labels_lie, no_leaks),
         cmocka_unit_test_teardown(test_failures, no_leaks),
+        cmocka_unit_test_teardown(test_blanks_are_not_kept, no_leaks),
         cmocka_unit_test_teardown(test_bad_events_can_be_skipped, no_leaks),
         cmocka_unit_test_teardown(test_error_in_stream, no_leaks),
         cmocka_unit_test_teardown(test_usage_is_cut_out, no_leaks),
