@@ -14,20 +14,37 @@ void arena_init(struct arena *a)
     *a = (struct arena){0};
 }
 
-static void drop_last(struct arena *a)
+static void drop_block(struct arena_block *b)
 {
-    struct arena_block *b = a->last;
-    a->last = b->before;
     UNPOISON(b->data, b->cap);
     mem_count(MEM_ARENA, -1);
     mem_put(b, sizeof *b + b->cap);
 }
 
+static void drop_last(struct arena *a)
+{
+    struct arena_block *b = a->last;
+    a->last = b->before;
+    drop_block(b);
+}
+
+/* b and all before it. */
+static __attribute__((noinline)) void drop_blocks(struct arena_block *b)
+{
+    for (struct arena_block *before; b != NULL; b = before) {
+        before = b->before;
+        drop_block(b);
+    }
+}
+
+/* Most have one block. */
 void arena_drop_all(struct arena *a)
 {
-    while (a->last != NULL)
-        drop_last(a);
-    a->n_bytes = 0;
+    struct arena_block *b = a->last;
+    arena_init(a);
+    if (b->before != NULL)
+        drop_blocks(b->before);
+    drop_block(b);
 }
 
 /* Of the usual size where that is enough. */

@@ -32,6 +32,7 @@ struct arena_mark {
 void arena_init(struct arena *a);
 /* Releases everything; the arena is empty again. */
 static inline void arena_fini(struct arena *a);
+/* The same where anything was allocated. */
 void arena_drop_all(struct arena *a);
 static inline void arena_fini(struct arena *a)
 {

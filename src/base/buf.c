@@ -14,8 +14,10 @@ void buf_clear(struct buf *b)
 
 void buf_let_go(struct buf *b)
 {
-    mem_put(b->p, b->cap);
+    char *p = b->p;
+    size_t cap = b->cap;
     *b = (struct buf){.max = b->max};
+    mem_put(p, cap);
 }
 
 struct buf buf_take(struct buf *from)
@@ -26,7 +28,7 @@ struct buf buf_take(struct buf *from)
 }
 
 /* The first n bytes stay. */
-static char *resize(char *p, size_t n, size_t cap, size_t to)
+static __attribute__((noinline)) char *resize(char *p, size_t n, size_t cap, size_t to)
 {
     if (to > MEM_SHELF_BYTES_MAX)
         return mem_realloc(p, to);
@@ -37,7 +39,7 @@ static char *resize(char *p, size_t n, size_t cap, size_t to)
     return q;
 }
 
-static char *grow(struct buf *b, size_t n)
+char *buf_reserve_growing(struct buf *b, size_t n)
 {
     if (n > SIZE_MAX / 2 - b->n || (b->max != 0 && b->n + n > b->max)) {
         b->overflow = true;
@@ -46,16 +48,12 @@ static char *grow(struct buf *b, size_t n)
     size_t need = b->n + n;
     if (need > b->cap) {
         size_t cap = need <= FIRST_CAP ? FIRST_CAP : (size_t)1 << (64 - __builtin_clzll(need - 1));
-        b->p = resize(b->p, b->n, b->cap, cap);
+        if (b->max != 0 && cap > b->max)
+            cap = b->max;
+        b->p = b->p == NULL ? mem_take(cap) : resize(b->p, b->n, b->cap, cap);
         b->cap = cap;
     }
     return b->p + b->n;
-}
-
-char *buf_reserve(struct buf *b, size_t n)
-{
-    bool has_room = b->p != NULL && n <= b->cap - b->n && (b->max == 0 || b->n + n <= b->max);
-    return has_room ? b->p + b->n : grow(b, n);
 }
 
 bool buf_put_growing(struct buf *b, struct bytes a)
@@ -72,10 +70,13 @@ bool buf_put_growing(struct buf *b, struct bytes a)
 
 bool buf_put_u64(struct buf *b, uint64_t v)
 {
-    char room[BYTES_DIGITS_MAX];
-    if (v < 10)
-        return buf_putc(b, (char)('0' + v));
-    return buf_put(b, bytes_digits(v, room));
+    size_t n = bytes_n_digits(v);
+    char *at = buf_reserve(b, n);
+    if (at == NULL)
+        return false;
+    bytes_digits_before(at + n, v);
+    b->n += n;
+    return true;
 }
 
 bool buf_put_i64(struct buf *b, int64_t v)
@@ -123,5 +124,7 @@ const char *buf_cstr(struct buf *b)
     b->max = 0;
     *buf_reserve(b, 1) = '\0';
     b->max = max;
+    if (max != 0 && b->cap > max)
+        b->cap = max; /* the NUL may lie behind it */
     return b->p;
 }

@@ -11,7 +11,7 @@
 struct buf {
     char *p;    /* from mem_take(cap) */
     size_t n;   /* used */
-    size_t cap; /* allocated */
+    size_t cap; /* allocated; never more than max, so that what fits need not be held against that */
     /* One word for both: a silent stream has several buffers. */
     uint64_t max : 63;     /* 0 = no maximum */
     uint64_t overflow : 1; /* an append was refused since the last buf_clear */
@@ -33,17 +33,29 @@ static inline void buf_fini(struct buf *b)
 }
 /* Moves the content out: returns it and leaves *from empty. */
 struct buf buf_take(struct buf *from);
+/* n more bytes, one at least, fit where the buffer lies. */
+static inline bool buf_has_room(const struct buf *b, size_t n)
+{
+    return n - 1 < b->cap - b->n;
+}
 /* The same where there is no room yet, or nothing to add. */
 bool buf_put_growing(struct buf *b, struct bytes a);
 static inline bool buf_put(struct buf *b, struct bytes a)
 {
-    if (a.n == 0 || b->max != 0 || a.n > b->cap - b->n)
+    if (!buf_has_room(b, a.n))
         return buf_put_growing(b, a);
     memcpy(b->p + b->n, a.p, a.n);
     b->n += a.n;
     return true;
 }
-/* Inlined always: the length of a literal is known then. */
+/* The same for what room was reserved for; a is not empty. Inlined always, here and below: the length of a literal is
+ * known then. */
+static inline __attribute__((always_inline)) void buf_add(struct buf *b, struct bytes a)
+{
+    RM_ASSERT(a.n <= b->cap - b->n);
+    memcpy(b->p + b->n, a.p, a.n);
+    b->n += a.n;
+}
 static inline __attribute__((always_inline)) bool buf_puts(struct buf *b, const char *cstr)
 {
     return buf_put(b, bytes_of(cstr));
@@ -57,7 +69,13 @@ bool buf_put_u64(struct buf *b, uint64_t v);
 bool buf_put_i64(struct buf *b, int64_t v);
 bool buf_printf(struct buf *b, const char *fmt, ...) RM_PRINTF(2, 3);
 /* Room for at least n more bytes; returns where to write, or NULL at the maximum. Follow with buf_grew. */
-char *buf_reserve(struct buf *b, size_t n);
+static inline char *buf_reserve(struct buf *b, size_t n);
+/* The same where there is none yet. */
+char *buf_reserve_growing(struct buf *b, size_t n);
+static inline char *buf_reserve(struct buf *b, size_t n)
+{
+    return buf_has_room(b, n) ? b->p + b->n : buf_reserve_growing(b, n);
+}
 static inline void buf_grew(struct buf *b, size_t n)
 {
     RM_ASSERT(n <= b->cap - b->n);

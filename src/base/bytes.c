@@ -195,14 +195,35 @@ bool bytes_to_i64(struct bytes a, int64_t *out)
     return true;
 }
 
+size_t bytes_n_digits(uint64_t v)
+{
+    size_t n = 1;
+    for (; v >= 10000; v /= 10000)
+        n += 4;
+    return n + (v >= 10) + (v >= 100) + (v >= 1000);
+}
+
+char *bytes_digits_before(char *end, uint64_t v)
+{
+    static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
+                                "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
+                                "8081828384858687888990919293949596979899";
+    for (; v > UINT32_MAX; v /= 100)
+        memcpy(end -= 2, &pairs[v % 100 * 2], 2);
+    uint32_t few = (uint32_t)v; /* half as long to divide */
+    for (; few >= 100; few /= 100)
+        memcpy(end -= 2, &pairs[few % 100 * 2], 2);
+    if (few >= 10)
+        memcpy(end -= 2, &pairs[few * 2], 2);
+    else
+        *--end = (char)('0' + few);
+    return end;
+}
+
 struct bytes bytes_digits(uint64_t v, char room[BYTES_DIGITS_MAX])
 {
-    size_t at = BYTES_DIGITS_MAX;
-    do {
-        room[--at] = (char)('0' + v % 10);
-        v /= 10;
-    } while (v != 0);
-    return (struct bytes){room + at, BYTES_DIGITS_MAX - at};
+    char *end = room + BYTES_DIGITS_MAX, *start = bytes_digits_before(end, v);
+    return (struct bytes){start, (size_t)(end - start)};
 }
 
 bool bytes_is_utf8(struct bytes a)

@@ -64,6 +64,10 @@ bool bytes_to_i64(struct bytes a, int64_t *out);
 /* Decimal text of v; in `room`, which must stay. */
 enum { BYTES_DIGITS_MAX = 20 };
 struct bytes bytes_digits(uint64_t v, char room[BYTES_DIGITS_MAX]);
+/* How many digits that text has. */
+size_t bytes_n_digits(uint64_t v);
+/* The same text, so that it ends where `end` is; returns its start. */
+char *bytes_digits_before(char *end, uint64_t v);
 /* True for well-formed UTF-8 (RFC 3629: no overlong forms, no surrogates, at most U+10FFFF). */
 bool bytes_is_utf8(struct bytes a);
 /* 64-bit hash for tables and prefix grouping; seeded, not cryptographic. Equal on every machine. */

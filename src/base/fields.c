@@ -22,9 +22,10 @@ static bool is_named(struct bytes name, struct bytes wanted)
     size_t n = wanted.n;
     if (name.n != n)
         return false;
-    if (n < 4)
-        return bytes_eq_nocase(name, wanted);
-    if (n < 8) {
+    if (n < 4) {
+        for (size_t at = 0; at < n; at++)
+            differ |= (unsigned char)(name.p[at] ^ wanted.p[at]);
+    } else if (n < 8) {
         differ = (four_at(name.p) ^ four_at(wanted.p)) | (four_at(name.p + n - 4) ^ four_at(wanted.p + n - 4));
     } else {
         differ = eight_at(name.p + n - 8) ^ eight_at(wanted.p + n - 8);

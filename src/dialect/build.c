@@ -594,6 +594,6 @@ enum err dialect_build_body(const struct dialect *client, const struct dialect *
     b.adjusted = adjusted;
     b.why = why;
     if (client == target)
-        return splice_body(&b, strcmp(target->name, "openai") == 0, body, out);
+        return splice_body(&b, target->kind == DIALECT_OPENAI, body, out);
     return translate_body(&b, client, target, body, out);
 }

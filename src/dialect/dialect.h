@@ -21,7 +21,9 @@ struct answer_error;
 
 /* ---- registry ---- */
 
+enum dialect_kind { DIALECT_OPENAI, DIALECT_ANTHROPIC, DIALECT_GEMINI };
 struct dialect {
+    enum dialect_kind kind;
     const char *name;        /* "openai", "anthropic" */
     const char *client_path; /* "/v1/chat/completions", "/v1/messages" */
     /* client body -> facts. `why` (static or arena) for people on error. See dialect_read_call. */

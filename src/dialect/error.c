@@ -7,7 +7,7 @@
 
 static bool is_messages(const struct dialect *client)
 {
-    return strcmp(client->name, "anthropic") == 0;
+    return client->kind == DIALECT_ANTHROPIC;
 }
 
 static void key_text(struct json_writer *w, const char *name, const char *value)
@@ -118,7 +118,7 @@ void error_body(const struct dialect *client, const struct answer_error *e, stru
     jw_init(&w, out);
     if (is_messages(client))
         write_anthropic(&w, e);
-    else if (strcmp(client->name, "gemini") == 0)
+    else if (client->kind == DIALECT_GEMINI)
         write_gemini(&w, e);
     else
         write_openai(&w, e);

@@ -3,7 +3,8 @@
 #include "dialect/request_impl.h"
 
 static const struct dialect rows[] = {
-    {.name = "openai",
+    {.kind = DIALECT_OPENAI,
+     .name = "openai",
      .client_path = "/v1/chat/completions",
      .read_call = openai_read_call,
      .parse = openai_parse,
@@ -12,7 +13,8 @@ static const struct dialect rows[] = {
      .encoder = &openai_encoder,
      .collector = &openai_collector,
      .classify = openai_classify},
-    {.name = "anthropic",
+    {.kind = DIALECT_ANTHROPIC,
+     .name = "anthropic",
      .client_path = "/v1/messages",
      .read_call = anthropic_read_call,
      .parse = anthropic_parse,
@@ -24,7 +26,7 @@ static const struct dialect rows[] = {
 };
 
 /* Not spoken yet: only its errors are told in its form. */
-static const struct dialect gemini = {.name = "gemini"};
+static const struct dialect gemini = {.kind = DIALECT_GEMINI, .name = "gemini"};
 
 const struct dialect *dialect_by_name(struct bytes name)
 {

@@ -4,7 +4,7 @@
 
 static bool is_anthropic(const struct dialect *d)
 {
-    return strcmp(d->name, "anthropic") == 0;
+    return d->kind == DIALECT_ANTHROPIC;
 }
 
 /* ---- path ---- */
@@ -101,6 +101,14 @@ static bool has_prefix(struct bytes name, struct bytes prefix)
         "" literal, sizeof(literal) - 1 \
     }
 
+/* Most answers have one; of the others most have none that is like one. */
+static bool may_have_id(const struct fields *fields)
+{
+    uint64_t ids = field_mark(BYTES("x-request-id")) | field_mark(BYTES("apim-request-id")) |
+                   field_mark(BYTES("x-ms-request-id")) | field_mark(BYTES("request-id")) | field_mark(BYTES("cf-ray"));
+    return fields->marks == 0 || (fields->marks & ids) != 0;
+}
+
 static const struct bytes openai_ids[] = {NAME("x-request-id"), NAME("apim-request-id"), NAME("x-ms-request-id"),
                                           NAME("request-id"), NAME("cf-ray")};
 static const struct bytes anthropic_ids[] = {NAME("request-id"), NAME("x-request-id"), NAME("cf-ray")};
@@ -123,7 +131,7 @@ struct bytes dialect_request_id(const struct dialect *target, const struct field
 {
     const struct bytes *names = is_anthropic(target) ? anthropic_ids : openai_ids;
     size_t n = is_anthropic(target) ? RM_COUNTOF(anthropic_ids) : RM_COUNTOF(openai_ids);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; may_have_id(fields) && i < n; i++) {
         size_t at = fields_may_have(fields, names[i]) ? fields_find(fields, names[i], 0) : fields->n;
         if (at < fields->n && fields->v[at].value.n > 0)
             return fields->v[at].value;

@@ -527,7 +527,7 @@ bool client_conn_is_reusable(const struct client_conn *c)
     return client_conn_is_sent(c) && c->response.state == RESPONSE_WHOLE && c->may_stay && !c->has_extra && !c->has_eof;
 }
 
-void client_conn_idle(struct client_conn *c, client_ready_fn *stale_fn, void *arg)
+bool client_conn_idle(struct client_conn *c, client_ready_fn *stale_fn, void *arg)
 {
     if (!is_idle(c)) {
         RM_ASSERT(client_conn_is_reusable(c));
@@ -542,8 +542,7 @@ void client_conn_idle(struct client_conn *c, client_ready_fn *stale_fn, void *ar
     c->fn = stale_fn;
     c->arg = arg;
     /* A close that came together with the last bytes gives no further edge. */
-    if (stream_is_stale(c->stream))
-        loop_post(c->loop, &c->task);
+    return !stream_is_stale(c->stream);
 }
 
 bool client_conn_is_stale(struct client_conn *c)

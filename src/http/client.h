@@ -63,8 +63,9 @@ void client_conn_resume(struct client_conn *c);
 bool client_conn_is_sent(const struct client_conn *c);
 /* After CLIENT_END: may it serve another exchange? */
 bool client_conn_is_reusable(const struct client_conn *c);
-/* Detaches from the exchange; the connection is idle. fn is called when the idle connection turns stale. */
-void client_conn_idle(struct client_conn *c, client_ready_fn *stale_fn, void *arg);
+/* Detaches from the exchange; the connection is idle. fn is called when the idle connection turns stale. False: it is
+ * that already, and nothing will be called. */
+bool client_conn_idle(struct client_conn *c, client_ready_fn *stale_fn, void *arg) RM_MUST_USE;
 /* An idle connection on which the peer has closed or sent something. */
 bool client_conn_is_stale(struct client_conn *c);
 /* Nothing of the exchange's request was acknowledged by the peer's kernel. */

@@ -119,9 +119,9 @@ static bool has_no_body_by_status(unsigned status)
 
 static void put_length(struct buf *out, uint64_t length)
 {
-    buf_puts(out, "content-length: ");
-    buf_put_u64(out, length);
-    buf_puts(out, "\r\n");
+    buf_add(out, BYTES("content-length: "));
+    (void)buf_put_u64(out, length);
+    buf_add(out, BYTES("\r\n"));
 }
 
 static void put_framing(struct server_conn *c, unsigned status, enum inbound_body kind, uint64_t length)
@@ -141,6 +141,18 @@ static void put_framing(struct server_conn *c, unsigned status, enum inbound_bod
         c->must_close = true;
 }
 
+/* Status line and date. */
+static void put_start(struct server_conn *c, unsigned status)
+{
+    const char *start = conn_start_lines(c);
+    if (status == 200) {
+        buf_add(&c->out, bytes_from(start, CONN_START_BYTES));
+        return;
+    }
+    head_put_status(&c->out, status);
+    (void)buf_put(&c->out, bytes_from(start + CONN_OK_LINE_BYTES, CONN_DATE_LINE_BYTES));
+}
+
 struct buf *inbound_open_head(struct inbound *in, unsigned status, enum inbound_body kind, uint64_t length,
                               size_t fields_bytes)
 {
@@ -153,8 +165,7 @@ struct buf *inbound_open_head(struct inbound *in, unsigned status, enum inbound_
     c->must_close = c->must_close || conn_must_close(c);
     bool is_short = kind == INBOUND_LENGTH && length <= LATER_BYTES_MAX;
     (void)buf_reserve(&c->out, OUR_LINES_BYTES + fields_bytes + (is_short ? (size_t)length : 0));
-    head_put_status(&c->out, status);
-    (void)buf_put(&c->out, conn_date_line(c));
+    put_start(c, status);
     put_framing(c, status, kind, length);
     if (c->must_close)
         head_put_field(&c->out, "connection", BYTES("close"));
@@ -185,10 +196,15 @@ void inbound_put(struct inbound *in, struct bytes part)
     if (part.n == 0 || c->is_broken)
         return;
     RM_ASSERT(part.n <= c->length_left || c->length_left == UINT64_MAX);
+    bool is_short = c->length_left <= LATER_BYTES_MAX;
     if (c->length_left != UINT64_MAX)
         c->length_left -= part.n;
     if (c->is_bodyless)
         return;
+    if (is_short && c->n_parts == 0) { /* what would be copied at the end in any case */
+        (void)buf_put(&c->out, part);
+        return;
+    }
     struct bytes *last = c->n_parts > 0 ? &c->parts[c->n_parts - 1] : NULL;
     bool is_next = last != NULL && last->p + last->n == part.p; /* neighbours in one buffer are one part */
     if (!is_next && c->n_parts == CONN_PARTS_MAX)
@@ -281,20 +297,27 @@ bool inbound_pass(struct inbound *in, struct bytes part, struct bytes framed)
     return false;
 }
 
-void inbound_end(struct inbound *in)
+/* The parts, and what ends a chunked body. */
+static void put_last(struct server_conn *c)
 {
-    struct server_conn *c = conn_of(in);
     struct iovec v[CONN_PARTS_MAX + 3];
     char size[BODY_CHUNK_HEAD_BYTES];
-    RM_ASSERT(c->sm.state == CONN_ANSWERING);
-    RM_ASSERT(c->is_broken || c->is_bodyless || c->length_left == 0 || c->length_left == UINT64_MAX);
-    conn_move(c, CONN_FINISHING);
     bool is_short = c->part_bytes <= LATER_BYTES_MAX && !c->is_broken;
     int n = gather(c, true, size, v);
     if (is_short)
         keep(c, v, n);
     else
         conn_push(c, v, n);
+}
+
+void inbound_end(struct inbound *in)
+{
+    struct server_conn *c = conn_of(in);
+    RM_ASSERT(c->sm.state == CONN_ANSWERING);
+    RM_ASSERT(c->is_broken || c->is_bodyless || c->length_left == 0 || c->length_left == UINT64_MAX);
+    conn_move(c, CONN_FINISHING);
+    if (c->n_parts > 0 || c->is_chunked)
+        put_last(c);
     loop_post(conn_loop(c), &c->task);
 }
 

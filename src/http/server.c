@@ -48,8 +48,8 @@ struct server {
     uint64_t memory_used; /* request bodies in flight */
     struct bytes *parts;  /* not lent, or NULL: one connection at a time has any, nearly always */
     bool is_draining;
-    int64_t date_s;
-    char date[CONN_DATE_LINE_BYTES + 1];
+    uint64_t start_until_us; /* `start` is right before; 0 = not written yet */
+    char start[CONN_START_BYTES + 1];
 };
 
 /* Of a request whose head could not be read, or is not needed any more. */
@@ -90,21 +90,27 @@ static void set_deadline_ms(struct server_conn *c, uint64_t from_us, uint32_t ms
     conn_set_deadline(c, from_us + (uint64_t)ms * 1000);
 }
 
-struct bytes conn_date_line(struct server_conn *c)
+static __attribute__((noinline)) void write_start(struct server *s)
 {
     static const char days[7][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
     static const char months[12][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                        "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    int64_t wall_ms = loop_turn_wall_ms(s->loop);
+    time_t now = (time_t)(wall_ms / 1000);
+    struct tm t;
+    gmtime_r(&now, &t);
+    snprintf(s->start, sizeof s->start, "HTTP/1.1 200 OK\r\ndate: %s, %02d %s %04d %02d:%02d:%02d GMT\r\n",
+             days[t.tm_wday], t.tm_mday, months[t.tm_mon], t.tm_year + 1900, t.tm_hour, t.tm_min, t.tm_sec);
+    s->start_until_us = loop_now_us(s->loop) + (uint64_t)(1000 - wall_ms % 1000) * 1000;
+}
+
+/* Told by the turn's clock: the other one need not be read for each answer. */
+const char *conn_start_lines(struct server_conn *c)
+{
     struct server *s = c->server;
-    time_t now = (time_t)(loop_turn_wall_ms(s->loop) / 1000);
-    if (now != s->date_s || s->date[0] == '\0') {
-        struct tm t;
-        gmtime_r(&now, &t);
-        snprintf(s->date, sizeof s->date, "date: %s, %02d %s %04d %02d:%02d:%02d GMT\r\n", days[t.tm_wday], t.tm_mday,
-                 months[t.tm_mon], t.tm_year + 1900, t.tm_hour, t.tm_min, t.tm_sec);
-        s->date_s = now;
-    }
-    return bytes_from(s->date, CONN_DATE_LINE_BYTES);
+    if (loop_now_us(s->loop) >= s->start_until_us)
+        write_start(s);
+    return s->start;
 }
 
 /* The buffer in which `fresh` begins; it is not said to be there any more. */
@@ -658,7 +664,8 @@ static void next(struct server_conn *c)
     c->is_full = false;
     conn_move(c, CONN_IDLE);
     set_deadline_ms(c, loop_now_us(c->server->loop), c->server->limits.client_idle_ms);
-    use_input(c);
+    if (c->in.n > 0)
+        use_input(c);
 }
 
 /* The end of an answer, which inbound_end has left for the end of the turn. */
@@ -681,7 +688,7 @@ static void on_task(struct task *t)
         return; /* and queued again */
     if (c->sm.state == CONN_FINISHING && conn_pending(c) == 0)
         next(c);
-    if (c->sm.state != CONN_CLOSED)
+    if (c->can_read && c->sm.state != CONN_CLOSED)
         read_on(c);
 }
 

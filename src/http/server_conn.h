@@ -21,7 +21,9 @@ enum {
     CONN_PARTS_MAX = 16,
     CONN_HIGH_BYTES = 64 * 1024, /* inbound_is_full above it */
     CONN_LOW_BYTES = 16 * 1024,  /* on_writable below it */
-    CONN_DATE_LINE_BYTES = 37    /* "date: Sun, 06 Nov 1994 08:49:37 GMT" and CRLF */
+    CONN_OK_LINE_BYTES = 17,     /* "HTTP/1.1 200 OK" and CRLF */
+    CONN_DATE_LINE_BYTES = 37,   /* "date: Sun, 06 Nov 1994 08:49:37 GMT" and CRLF */
+    CONN_START_BYTES = CONN_OK_LINE_BYTES + CONN_DATE_LINE_BYTES
 };
 
 /* The request as it came: from its head on, and until nobody needs it. In the inbound's asked_arena. */
@@ -87,8 +89,9 @@ static inline void conn_move(struct server_conn *c, enum conn_state state)
 void conn_set_deadline(struct server_conn *c, uint64_t at_us);
 /* Writes what is in `out`, then v[1 … n); v[0] is overwritten. What the socket does not take is copied to `out`. */
 void conn_push(struct server_conn *c, struct iovec *v, int n);
-/* The header line "date" of now (RFC 9110 IMF-fixdate), cached for a second. */
-struct bytes conn_date_line(struct server_conn *c);
+/* What nearly all answers of this second begin with: the status line of a 200 and the header line "date" (RFC 9110
+ * IMF-fixdate). */
+const char *conn_start_lines(struct server_conn *c);
 bool conn_must_close(const struct server_conn *c);
 uint32_t conn_stall_ms(const struct server_conn *c);
 struct loop *conn_loop(const struct server_conn *c);

@@ -80,5 +80,6 @@ void wires_put(struct wires *w, const struct load_target *to, struct client_conn
     snprintf(x->host, sizeof x->host, "%s", to->host);
     list_init(&x->node);
     list_push(&w->idle, &x->node);
-    client_conn_idle(c, on_stale, x);
+    if (!client_conn_idle(c, on_stale, x))
+        client_conn_close(unlink_wire(x));
 }

@@ -339,10 +339,10 @@ static void take_head(struct exchange *x, const struct head *h, struct exchange_
     x->status = h->status;
     keep_head(x, h);
     open_answer(x, h);
-    *ev = (struct exchange_event){.kind = EXCHANGE_HEAD,
-                                  .status = h->status,
-                                  .fields = &x->opening->fields,
-                                  .provider_request_id = dialect_request_id(x->target, &x->opening->fields)};
+    ev->kind = EXCHANGE_HEAD;
+    ev->status = h->status;
+    ev->fields = &x->opening->fields;
+    ev->provider_request_id = dialect_request_id(x->target, &x->opening->fields);
     if (h->status >= 400) {
         move(x, EXCHANGE_REFUSED);
         timer_arm(x->loop, &x->timer, loop_now_us(x->loop) + REFUSAL_US);

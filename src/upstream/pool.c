@@ -217,11 +217,10 @@ static void make_idle(struct pooled *c)
 {
     struct endpoint *e = c->endpoint;
     leave_lists(c);
-    if (e->n_idle >= IDLE_PER_ENDPOINT_MAX || client_conn_is_stale(c->conn)) {
+    if (e->n_idle >= IDLE_PER_ENDPOINT_MAX || !client_conn_idle(c->conn, on_stale, c)) {
         pooled_close(c);
         return;
     }
-    client_conn_idle(c->conn, on_stale, c);
     list_push(&e->idle, &c->node);
     c->is_idle = true;
     e->n_idle++;

@@ -1,7 +1,7 @@
-/* A head is written in three pieces around what differs between two requests:
+/* A head is written in pieces around what differs between two requests:
  *
- *     POST PATH HTTP/1.1, host, "content-length: "  N  our own lines  traceparent  configured lines, empty line
- *     '---------------- start -----------------'       '-- own --'                 '--------- rest ----------'
+ *     POST PATH HTTP/1.1, host, "content-length: "  N  our own lines (traceparent) configured lines, empty line
+ *     '---------------- start -----------------'       '- tail, own_bytes of it -|- and the rest of it -------'
  *
  * The pieces depend on the provider and on whether a stream is asked for; a mould has them ready for both. Only where
  * the client's own version or beta headers go along they are made for the one request. */
@@ -11,7 +11,8 @@
 #include "http/head.h"
 
 struct pieces_of_head {
-    struct buf start, own, rest;
+    struct buf start, tail;
+    size_t own_bytes;
     bool is_traced; /* the client's traceparent goes along: the configuration sets none */
 };
 
@@ -80,29 +81,32 @@ static void make(struct pieces_of_head *h, const struct provider_conf *p, const 
     dialect_target_path(target, bytes_of(p->url.path), &path);
     head_put_request(&h->start, "POST", buf_bytes(&path), bytes_of(host ? host : p->url.authority));
     buf_puts(&h->start, "content-length: ");
-    buf_puts(&h->own, "\r\n");
-    put_own(p, client, target, client_fields, is_stream, &h->own);
-    put_rest(p, &h->rest);
+    buf_puts(&h->tail, "\r\n");
+    put_own(p, client, target, client_fields, is_stream, &h->tail);
+    h->own_bytes = h->tail.n;
+    put_rest(p, &h->tail);
     buf_fini(&path);
 }
 
 static void drop(struct pieces_of_head *h)
 {
     buf_fini(&h->start);
-    buf_fini(&h->own);
-    buf_fini(&h->rest);
+    buf_fini(&h->tail);
 }
 
 static void put(const struct pieces_of_head *h, uint64_t n_bytes, struct bytes traceparent, struct buf *out)
 {
     enum { FURTHER_BYTES = 128 /* the length and a traceparent */ };
-    (void)buf_reserve(out, h->start.n + h->own.n + h->rest.n + FURTHER_BYTES);
-    buf_put(out, buf_bytes(&h->start));
+    struct bytes tail = buf_bytes(&h->tail);
+    (void)buf_reserve(out, h->start.n + tail.n + FURTHER_BYTES);
+    buf_add(out, buf_bytes(&h->start));
     buf_put_u64(out, n_bytes);
-    buf_put(out, buf_bytes(&h->own));
-    if (traceparent.n > 0 && h->is_traced)
+    if (traceparent.n > 0 && h->is_traced) {
+        buf_add(out, bytes_slice(tail, 0, h->own_bytes));
         head_put_field(out, "traceparent", traceparent);
-    buf_put(out, buf_bytes(&h->rest));
+        tail = bytes_slice(tail, h->own_bytes, tail.n);
+    }
+    buf_put(out, tail);
 }
 
 struct request_mould *request_mould_new(const struct provider_conf *p)
@@ -117,8 +121,7 @@ struct request_mould *request_mould_new(const struct provider_conf *p)
 /* It holds a credential. */
 static void wipe(struct pieces_of_head *h)
 {
-    explicit_bzero(h->own.p, h->own.cap);
-    explicit_bzero(h->rest.p, h->rest.cap);
+    explicit_bzero(h->tail.p, h->tail.cap);
     drop(h);
 }
 

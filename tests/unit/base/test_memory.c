@@ -8,6 +8,7 @@
 #include "base/rng.h"
 
 #include <pthread.h>
+#include <stdio.h>
 
 static void buf_has_a_maximum(void **state)
 {
@@ -22,13 +23,46 @@ static void buf_has_a_maximum(void **state)
     assert_true(buf_printf(&b, "%s", "0123456789"));
     assert_false(buf_putc(&b, 'x'));
     assert_string_equal(buf_cstr(&b), "0123456789");
+    assert_false(buf_putc(&b, 'x')); /* the NUL's place is not the text's */
+    assert_string_equal(buf_cstr(&b), "0123456789");
     buf_drop(&b, 8);
+    assert_false(buf_put_u64(&b, 123456789));
+    assert_true(bytes_is(buf_bytes(&b), "89"));
     assert_true(bytes_is(buf_bytes(&b), "89"));
     struct buf moved = buf_take(&b);
     assert_int_equal(b.n, 0);
     assert_null(b.p);
     buf_fini(&moved);
     buf_fini(&b);
+}
+
+static void digits_are(uint64_t v)
+{
+    char room[BYTES_DIGITS_MAX], text[32];
+    struct buf b = {0};
+    snprintf(text, sizeof text, "%llu", (unsigned long long)v);
+    assert_true(bytes_is(bytes_digits(v, room), text));
+    assert_int_equal(bytes_n_digits(v), strlen(text));
+    assert_true(buf_putc(&b, '=') && buf_put_u64(&b, v));
+    assert_true(bytes_is(bytes_slice(buf_bytes(&b), 1, b.n), text));
+    buf_fini(&b);
+}
+
+static void digits_of_any_number(void **state)
+{
+    (void)state;
+    struct rng r = {5};
+    uint64_t power = 1;
+    for (int n = 1; n <= BYTES_DIGITS_MAX; n++, power *= 10) {
+        digits_are(power - 1);
+        digits_are(power);
+        digits_are(power + 1);
+    }
+    digits_are((uint64_t)UINT32_MAX);
+    digits_are((uint64_t)UINT32_MAX + 1);
+    digits_are(UINT64_MAX);
+    for (int i = 0; i < 10000; i++)
+        digits_are(rng_between(&r, 0, INT64_MAX) >> (i % 63));
 }
 
 static void buf_prints_long_text(void **state)
@@ -184,10 +218,15 @@ static void blocks_without_a_shelf(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_of_a_shelf),      cmocka_unit_test(blocks_without_a_shelf),
-        cmocka_unit_test(buf_has_a_maximum),      cmocka_unit_test(buf_prints_long_text),
-        cmocka_unit_test(arena_resets_to_a_mark), cmocka_unit_test(bytes_compare_and_search),
-        cmocka_unit_test(lists_survive_removal),  cmocka_unit_test(objects_are_counted_over_all_threads),
+        cmocka_unit_test(blocks_of_a_shelf),
+        cmocka_unit_test(blocks_without_a_shelf),
+        cmocka_unit_test(buf_has_a_maximum),
+        cmocka_unit_test(buf_prints_long_text),
+        cmocka_unit_test(digits_of_any_number),
+        cmocka_unit_test(arena_resets_to_a_mark),
+        cmocka_unit_test(bytes_compare_and_search),
+        cmocka_unit_test(lists_survive_removal),
+        cmocka_unit_test(objects_are_counted_over_all_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

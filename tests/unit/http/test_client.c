@@ -192,7 +192,7 @@ static void a_written_request_is_no_news(void **state)
     answer(theirs);
     loop_turn(loop, 0);
     assert_true(r.is_over);
-    client_conn_idle(c, on_ready, &idle);
+    assert_true(client_conn_idle(c, on_ready, &idle));
     loop_turn(loop, 0);
     assert_int_equal(stream_read(theirs, got, sizeof got, &n), IO_OK);
     r = (struct reader){0};
@@ -210,6 +210,29 @@ static void a_written_request_is_no_news(void **state)
     loop_free(loop);
 }
 
+/* The provider's end came with its last bytes: such a connection is not kept. */
+static void a_closed_one_does_not_idle(void **state)
+{
+    (void)state;
+    struct loop *loop = loop_new();
+    struct stream *ours, *theirs;
+    struct reader r = {0}, idle = {0};
+    stream_pipe(loop, 4096, &ours, &theirs);
+    struct client_conn *c = client_conn_new(loop, ours);
+    client_conn_send(c, &request, on_ready, &r);
+    loop_turn(loop, 0);
+    answer(theirs);
+    stream_close(theirs, false);
+    loop_turn(loop, 0);
+    assert_true(r.is_over && client_conn_is_reusable(c));
+    assert_false(client_conn_idle(c, on_ready, &idle));
+    loop_turn(loop, 0);
+    assert_int_equal(idle.n_told, 0);
+    client_conn_close(c);
+    loop_turn(loop, 0);
+    loop_free(loop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +241,7 @@ int main(void)
         cmocka_unit_test(a_request_is_written_at_the_end_of_the_turn),
         cmocka_unit_test(a_written_request_is_no_news),
         cmocka_unit_test(requests_of_many_pieces),
+        cmocka_unit_test(a_closed_one_does_not_idle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,6 +63,23 @@ static void answer_echo(struct inbound *in)
     inbound_end(in);
 }
 
+enum { LONG_PART_BYTES = 40000 };
+
+/* A short part, one that is borrowed, and short ones behind it, written in between or not. */
+static void answer_parts(struct inbound *in, bool is_flushed)
+{
+    static char zeros[LONG_PART_BYTES];
+    inbound_head(in, 200, INBOUND_LENGTH, 3 + LONG_PART_BYTES + 5, BYTES(""));
+    inbound_put(in, BYTES("abc"));
+    memset(zeros, '0', sizeof zeros);
+    inbound_put(in, bytes_from(zeros, sizeof zeros));
+    if (is_flushed)
+        inbound_flush(in);
+    inbound_put(in, BYTES("de"));
+    inbound_put(in, BYTES("fgh"));
+    inbound_end(in);
+}
+
 static void on_request(struct inbound *in, void *arg)
 {
     struct world *w = arg;
@@ -71,6 +88,8 @@ static void on_request(struct inbound *in, void *arg)
         w->held = in;
     else if (bytes_is(in->head->path, "/stream"))
         answer_stream(in);
+    else if (bytes_is(in->head->path, "/parts"))
+        answer_parts(in, in->head->query.n > 0);
     else
         answer_echo(in);
 }
@@ -257,6 +276,49 @@ static void test_answers_and_keeps_the_connection(void **state)
     assert_true(has(w, "transfer-encoding: chunked\r\n"));
     assert_true(has(w, "\r\n\r\n8\r\none two \r\n5\r\nthree\r\n0\r\n\r\n"));
     assert_false(w->peer_eof);
+}
+
+static void test_parts_keep_their_order(void **state)
+{
+    struct world *w = *state;
+    const char *targets[] = {"/parts", "/parts?flushed"};
+    for (size_t i = 0; i < RM_COUNTOF(targets); i++) {
+        char text[64];
+        forget(w);
+        snprintf(text, sizeof text, "GET %s HTTP/1.1\r\n" HOST "\r\n", targets[i]);
+        send_text(w, text);
+        size_t from = bytes_find(buf_bytes(&w->got), BYTES("\r\n\r\nabc0"));
+        assert_true(from != SIZE_MAX);
+        assert_int_equal(w->got.n - from - 4, 3 + LONG_PART_BYTES + 5);
+        assert_int_equal(count(buf_bytes(&w->got), "0"),
+                         LONG_PART_BYTES + count(bytes_slice(buf_bytes(&w->got), 0, from), "0"));
+        assert_true(bytes_ends_with(buf_bytes(&w->got), BYTES("0defgh")));
+    }
+    forget(w);
+    send_text(w, "HEAD /parts HTTP/1.1\r\n" HOST "\r\n");
+    assert_true(has(w, "content-length: 40008\r\n") && !has(w, "abc"));
+}
+
+static void test_the_date_is_of_the_second(void **state)
+{
+    struct world *w = *state;
+    uint64_t second_us = LOOP_SIM_START_US + 1000000;
+    assert_true(loop_sim_run_to(w->loop, second_us - 2000, TURNS_MAX));
+    send_text(w, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 5\r\n\r\nhello");
+    send_text(w, "POST /no HTTP/1.1\r\n" HOST "Content-Length: 5\r\n\r\n");
+    assert_true(has(w, "HTTP/1.1 200 OK\r\ndate: Fri, 15 Jan 2027 08:00:00 GMT\r\n"));
+    assert_true(has(w, "HTTP/1.1 401 Unauthorized\r\ndate: Fri, 15 Jan 2027 08:00:00 GMT\r\n"));
+    hang_up(w);
+    connect_with(w, PIPE_BYTES);
+    forget(w);
+    assert_true(loop_sim_run_to(w->loop, second_us, TURNS_MAX));
+    send_text(w, "GET /echo HTTP/1.1\r\n" HOST "\r\n");
+    assert_true(has(w, "HTTP/1.1 200 OK\r\ndate: Fri, 15 Jan 2027 08:00:01 GMT\r\n"));
+    loop_sim_shift_wall(w->loop, 59000);
+    pass_ms(w, 1000);
+    forget(w);
+    send_text(w, "GET /echo HTTP/1.1\r\n" HOST "\r\n");
+    assert_true(has(w, "date: Fri, 15 Jan 2027 08:01:01 GMT\r\n"));
 }
 
 static void test_every_split_gives_the_same(void **state)
@@ -970,6 +1032,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH(test_answers_and_keeps_the_connection),
+        WITH(test_parts_keep_their_order),
+        WITH(test_the_date_is_of_the_second),
         WITH(test_every_split_gives_the_same),
         WITH(test_pipelined_requests_wait_their_turn),
         WITH(test_pipelined_bytes_are_bounded),
