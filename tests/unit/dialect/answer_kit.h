@@ -8,12 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const struct dialect kit_openai = {.name = "openai",
+static const struct dialect kit_openai = {.kind = DIALECT_OPENAI,
+                                          .name = "openai",
                                           .decoder = &openai_decoder,
                                           .encoder = &openai_encoder,
                                           .collector = &openai_collector,
                                           .classify = openai_classify};
-static const struct dialect kit_anthropic = {.name = "anthropic",
+static const struct dialect kit_anthropic = {.kind = DIALECT_ANTHROPIC,
+                                             .name = "anthropic",
                                              .decoder = &anthropic_decoder,
                                              .encoder = &anthropic_encoder,
                                              .collector = &anthropic_collector,
