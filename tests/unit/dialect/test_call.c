@@ -140,6 +140,57 @@ static void absent_and_null_are_alike(void **state)
     arena_fini(&a);
 }
 
+static void read_made(const char *members, const char *rest, struct arena *a, struct call *c)
+{
+    struct buf body = {0};
+    const char *why;
+    buf_printf(&body, "{%s%s}", members, rest);
+    assert_int_equal(reads(&chat, arena_dup(a, buf_bytes(&body)), a, c, &why), ERR_OK);
+    buf_fini(&body);
+}
+
+static void check_same_facts(const struct call *c, const struct call *d)
+{
+    assert_true(bytes_eq(c->model, d->model) && bytes_eq(c->effort, d->effort) && bytes_eq(c->service, d->service));
+    assert_true(bytes_eq(c->state, d->state) && bytes_eq(c->cache_key, d->cache_key));
+    assert_true(c->is_stream == d->is_stream && c->wants_usage == d->wants_usage && c->has_tools == d->has_tools);
+    assert_true(c->has_vision == d->has_vision && c->has_json_schema == d->has_json_schema);
+    assert_true(c->has_audio == d->has_audio && c->needs_whole == d->needs_whole && c->has_prefill == d->has_prefill);
+    assert_true(c->has_cache_markers == d->has_cache_markers && c->has_long_marker == d->has_long_marker);
+    assert_true(c->has_head_marker == d->has_head_marker);
+    assert_true(c->max_tokens == d->max_tokens && c->n == d->n && c->prompt_bytes == d->prompt_bytes);
+    assert_true(c->prefix_hash == d->prefix_hash && c->talk_hash == d->talk_hash && c->head_hash == d->head_hash);
+    assert_true(c->cache_hash == d->cache_hash && c->cache_bytes == d->cache_bytes && c->head_bytes == d->head_bytes);
+}
+
+/* Where none of the rare members is there, nobody asks for each; where one is, if only as null, all are asked for. */
+static void rare_members_that_are_null_change_no_fact(void **state)
+{
+    (void)state;
+    static const char *const rests[] = {
+        "\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]",
+        "\"stream\":true,\"max_tokens\":7,\"messages\":[{\"role\":\"system\",\"content\":\"s\"},"
+        "{\"role\":\"user\",\"content\":\"x\"},{\"role\":\"assistant\",\"content\":\"y\"}]",
+        "\"messages\":[{\"role\":\"system\",\"content\":[{\"type\":\"text\",\"text\":\"s\",\"cache_control\":{\"ttl\":"
+        "\"1h\"}}]},{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"file_id\":\"f\"}]}]",
+        "\"messages\":[{\"role\":\"user\",\"content\":\"x\",\"prompt_cache_breakpoint\":{}},{\"role\":\"tool\"}]",
+        "\"max_tokens\":null,\"messages\":null",
+        "\"x\":[{\"tools\":[1]}]"};
+    for (size_t i = 0; i < RM_COUNTOF(rests); i++)
+        for (size_t m = IN_MESSAGES + 1; m < CHAT_MEMBERS; m++) {
+            struct arena a = {0};
+            struct call without, with, with_escapes;
+            const char *rare = arena_printf(&a, "\"model\":\"m\",\"%s\":null,", chat_members[m].name).p;
+            const char *escaped = arena_printf(&a, "\"\\u006dodel\":\"m\",\"%s\":null,", chat_members[m].name).p;
+            read_made("\"model\":\"m\",", rests[i], &a, &without);
+            read_made(rare, rests[i], &a, &with);
+            read_made(escaped, rests[i], &a, &with_escapes);
+            check_same_facts(&without, &with);
+            check_same_facts(&without, &with_escapes);
+            arena_fini(&a);
+        }
+}
+
 static void check_state(const struct dialect *d, const char *body, const char *want)
 {
     struct arena a = {0};
@@ -504,6 +555,7 @@ int main(void)
         cmocka_unit_test(answers_that_cannot_be_collected),
         cmocka_unit_test(facts_of_chat),
         cmocka_unit_test(absent_and_null_are_alike),
+        cmocka_unit_test(rare_members_that_are_null_change_no_fact),
         cmocka_unit_test(stored_state),
         cmocka_unit_test(facts_of_messages),
         cmocka_unit_test(prefix_is_all_but_the_last_message),
