@@ -292,14 +292,16 @@ static enum head_result read_head(struct server_conn *c, struct bytes in, size_t
     struct arena *arena = &c->inbound.asked_arena;
     c->asked = asked_new(arena);
     struct head *h = &c->asked->head;
-    if (heads_find(s->heads, in, &s->limits.head, arena, h, used))
+    bool may_keep = !s->limits.keeps_no_heads;
+    if (may_keep && heads_find(s->heads, in, &s->limits.head, arena, h, used))
         return HEAD_OK;
     enum head_result r = head_parse(in, HEAD_REQUEST, false, &s->limits.head, arena, h, used, why);
     if (r != HEAD_OK)
         return r;
     struct bytes text = bytes_slice(in, 0, *used);
     char *copy = arena_alloc_raw(arena, text.n);
-    heads_note(s->heads, text, h);
+    if (may_keep)
+        heads_note(s->heads, text, h);
     memcpy(copy, text.p, text.n);
     head_move(h, text, copy);
     return HEAD_OK;

@@ -21,6 +21,7 @@ struct server_limits {
         memory_bytes; /* of all request bodies in flight on this server; 0 = no limit. Over it: 503, why "memory" */
     uint32_t head_timeout_ms, body_timeout_ms, client_idle_ms, client_stall_ms;
     uint32_t requests_per_connection, connections;
+    bool keeps_no_heads; /* for listeners with few requests and a secret in each: none stays in memory for the next */
 };
 
 struct server_handler {
@@ -56,7 +57,8 @@ struct head_memo {
     uint64_t version; /* of what else it depends on */
     const void *fact;
 };
-/* For on_head, and only in it: room that was there, and will be, at each request with this very head; NULL = none. */
+/* For on_head, and only in it: room that was there, and will be, at each request with this very head; NULL = none
+ * (always, with keeps_no_heads). */
 struct head_memo *inbound_memo(struct inbound *in);
 
 struct server *server_new(struct loop *l, const struct server_limits *limits, const struct server_handler *h,

@@ -107,7 +107,8 @@ static const struct server_limits limits = {.head = {.bytes = 16384, .fields = 1
                                             .client_idle_ms = 75000,
                                             .client_stall_ms = 30000,
                                             .requests_per_connection = 10000,
-                                            .connections = 256};
+                                            .connections = 256,
+                                            .keeps_no_heads = true};
 static const struct server_handler handler = {on_request, on_head, on_refused, on_gone, on_writable};
 
 /* The loop without its thread; signals belong to another one. */

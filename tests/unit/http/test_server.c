@@ -999,7 +999,11 @@ static void test_what_is_noted_with_heads_is_forgotten(void **state)
     server_set_limits(w->server, &limits);
     send_to_note(w, "b", 5);
     assert_int_equal(w->n_new, 6);
-    assert_int_equal(count(buf_bytes(&w->log), "request /note;"), 18);
+    limits.keeps_no_heads = true;
+    server_set_limits(w->server, &limits);
+    send_to_note(w, "b", 10);
+    assert_int_equal(w->n_new, 16);
+    assert_int_equal(count(buf_bytes(&w->log), "request /note;"), 28);
 }
 
 /* A head that is known, and another length each time: at once, and at every split. */
