@@ -12,6 +12,7 @@
 #include "model/money.h"
 #include "model/outcome.h"
 #include "model/profile.h"
+#include "model/record.h"
 #include "price/abort.h"
 
 #include <stdatomic.h>
@@ -79,7 +80,10 @@ struct link_conf {
     uint16_t index;            /* position in the chain */
     uint16_t equals;           /* neighbours with the same number are equals: see cache.affinity */
     uint16_t target_id;        /* filled by plan_bind */
-    struct bytes served_lines; /* of its answers' heads, see front.h; filled by serve when the snapshot is made */
+    /* What is the same for all its attempts; filled by serve when the snapshot is made. */
+    struct bytes served_lines; /* of its answers' heads, see front.h */
+    struct record_names names; /* of a client that speaks its dialect */
+    struct profile profile;    /* without what a call or an attempt decides */
 };
 
 /* failover_on, resolved: outcome words and status numbers. */

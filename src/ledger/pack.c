@@ -21,7 +21,8 @@
     X(uint16_t, n_started)      \
     X(uint8_t, outcome)         \
     X(bool, is_stream)
-#define HEAD_TEXTS(X) X(key) X(route) X(dialect) X(provider) X(model) X(effort) X(adjusted) X(trace_id)
+#define HEAD_NAMES(X) X(route) X(dialect) X(provider) X(model) /* in struct record_names */
+#define HEAD_TEXTS(X) X(key) X(effort) X(adjusted) X(trace_id)
 
 #define PROMPT_NUMBERS(X)     \
     X(uint64_t, talk_hash)    \
@@ -71,6 +72,7 @@ enum { AS_IN_HEAD = UINT16_MAX };
 struct PACKED head {
     int64_t served_input, served_output;
     HEAD_NUMBERS(MEMBER)
+    HEAD_NAMES(LENGTH)
     HEAD_TEXTS(LENGTH)
     bool is_keepalive;
 };
@@ -87,7 +89,8 @@ struct PACKED packed_attempt {
 
 #define ONE(name) +1
 enum {
-    HEAD_BYTES_MAX = sizeof(struct head) + (HEAD_TEXTS(ONE)) * (PACK_TEXT_MAX + 1),
+    NAMES_BYTES_MAX = (HEAD_NAMES(ONE)) * (PACK_TEXT_MAX + 1),
+    HEAD_BYTES_MAX = sizeof(struct head) + NAMES_BYTES_MAX + (HEAD_TEXTS(ONE)) * (PACK_TEXT_MAX + 1),
     PROMPT_BYTES_MAX = sizeof(struct packed_prompt) + (PROMPT_TEXTS(ONE)) * (PACK_TEXT_MAX + 1),
     ATTEMPT_BYTES_MAX = sizeof(struct packed_attempt) +
                         (ATTEMPT_NAMES(ONE) ATTEMPT_TEXTS(ONE) ATTEMPT_ARRAYS(ONE)) * (PACK_TEXT_MAX + 1)
@@ -126,7 +129,19 @@ static inline uint16_t put_text(char **to, const char *t)
 
 #define PUT_NUMBER(type, name) p->name = from->name;
 #define PUT_TEXT(name) p->n_##name = put_text(&to, from->name);
+#define PUT_LENGTH(name) p->n_##name = names->n_##name;
 #define PUT_NAME(name) p->n_##name = from->name == head->name ? AS_IN_HEAD : put_text(&to, from->name);
+
+void pack_names(struct arena *a, const char *route, const char *dialect, const char *provider, const char *model,
+                struct record_names *out)
+{
+    char text[NAMES_BYTES_MAX], *to = text;
+    out->n_route = put_text(&to, route);
+    out->n_dialect = put_text(&to, dialect);
+    out->n_provider = put_text(&to, provider);
+    out->n_model = put_text(&to, model);
+    out->text = arena_dup(a, bytes_from(text, (size_t)(to - text)));
+}
 
 /* Each piece is written from `start` on; returns where it ends. */
 static char *put_head(char *restrict start, const struct request_record *restrict from, bool is_keepalive)
@@ -136,6 +151,14 @@ static char *put_head(char *restrict start, const struct request_record *restric
     p->is_keepalive = is_keepalive;
     p->served_input = p->served_output = -1;
     HEAD_NUMBERS(PUT_NUMBER)
+    if (from->names != NULL) {
+        const struct record_names *names = from->names;
+        memcpy(to, names->text.p, names->text.n);
+        to += names->text.n;
+        HEAD_NAMES(PUT_LENGTH)
+    } else {
+        HEAD_NAMES(PUT_TEXT)
+    }
     HEAD_TEXTS(PUT_TEXT)
     for (unsigned i = 0; i < from->n_attempts; i++)
         if (from->attempts[i].is_served) {
@@ -229,6 +252,7 @@ static void take_head(struct bytes *in, struct packed *out)
     const struct head *p = (const struct head *)take(in, sizeof *p);
     struct request_record *to = &out->record;
     HEAD_NUMBERS(TAKE_NUMBER)
+    HEAD_NAMES(TAKE_TEXT)
     HEAD_TEXTS(TAKE_TEXT)
     to->prompt = (struct prompt_record){.routing = ""};
     out->is_keepalive = p->is_keepalive;

@@ -17,6 +17,9 @@ struct packed {
     struct request_record record;        /* attempts NULL: packed were those of a head alone */
 };
 
+/* Those texts of a record that all calls served by a link have in common. Pure. */
+void pack_names(struct arena *a, const char *route, const char *dialect, const char *provider, const char *model,
+                struct record_names *out);
 /* Appends the record. Returns the length of its head: so many of the bytes are a record of their own, without the
  * attempts. That is all a line of the access log needs. */
 size_t pack_request(struct buf *out, const struct request_record *rec);

@@ -3,6 +3,7 @@
 #ifndef RM_MODEL_RECORD_H
 #define RM_MODEL_RECORD_H
 
+#include "base/bytes.h"
 #include "model/money.h"
 #include "model/outcome.h"
 #include "model/prompt.h"
@@ -44,13 +45,21 @@ struct attempt_record {
     const char *decision;    /* why the next step was taken, in words; NULL or "" = nothing was to be decided */
 };
 
+/* Texts that a record has of the link that serves it, as they are packed (ledger/pack.h): made once, with the snapshot.
+ */
+struct record_names {
+    struct bytes text;                                /* each with its NUL; n 0 = not made */
+    uint16_t n_route, n_dialect, n_provider, n_model; /* of each, in this order */
+};
+
 struct request_record {
     uint64_t id; /* shown as req_… */
     int64_t started_wall_ms;
     const char *key;   /* name of the client key, "" = none */
     const char *route; /* as the client asked */
     const char *dialect;
-    const char *provider, *model; /* serving; NULL = none */
+    const char *provider, *model;     /* serving; NULL = none */
+    const struct record_names *names; /* route, dialect, provider and model once more; NULL = not at hand */
     int64_t ttft_us, total_us, gateway_us;
     int64_t prompt_bytes, max_tokens /* -1 = not given */;
     const char *effort; /* "" = not given */

@@ -2,6 +2,7 @@
 
 #include "dialect/dialect.h"
 #include "front/front.h"
+#include "ledger/pack.h"
 #include "net/tls.h"
 #include "upstream/request.h"
 
@@ -59,17 +60,36 @@ static void fill_dialects(struct config *c)
     }
 }
 
-static void fill_served_lines(struct config *c)
+static struct profile profile_of(const struct link_conf *link)
 {
-    struct buf lines = {0};
+    return (struct profile){.model = bytes_of(link->model),
+                            .vendor = bytes_of(link->provider->vendor),
+                            .max_output = link->max_output,
+                            .takes_retention = link->supports.cache_retention == YES,
+                            .set = link->set,
+                            .n_set = link->n_set,
+                            .drop = link->drop,
+                            .n_drop = link->n_drop};
+}
+
+/* What its attempts, their answers and records have in common. */
+static void fill_link(struct config *c, const struct route_conf *route, struct link_conf *link, struct buf *scratch)
+{
+    const struct provider_conf *p = link->provider;
+    buf_clear(scratch);
+    reply_served_lines(p->name, link->model, scratch);
+    link->served_lines = arena_dup(&c->arena, buf_bytes(scratch));
+    pack_names(&c->arena, route->model, p->dialect, p->name, link->model, &link->names);
+    link->profile = profile_of(link);
+}
+
+static void fill_links(struct config *c)
+{
+    struct buf scratch = {0};
     for (size_t i = 0; i < c->n_routes; i++)
-        for (size_t k = 0; k < c->routes[i].n_links; k++) {
-            struct link_conf *link = &c->routes[i].links[k];
-            buf_clear(&lines);
-            reply_served_lines(link->provider->name, link->model, &lines);
-            link->served_lines = arena_dup(&c->arena, buf_bytes(&lines));
-        }
-    buf_fini(&lines);
+        for (size_t k = 0; k < c->routes[i].n_links; k++)
+            fill_link(c, &c->routes[i], &c->routes[i].links[k], &scratch);
+    buf_fini(&scratch);
 }
 
 enum err snapshot_prepare(struct config *c, struct registry *registry, char *message, size_t message_cap)
@@ -77,7 +97,7 @@ enum err snapshot_prepare(struct config *c, struct registry *registry, char *mes
     const char *why = "";
     fill_vendors(c);
     fill_dialects(c);
-    fill_served_lines(c);
+    fill_links(c);
     for (size_t i = 0; i < c->n_providers; i++) {
         c->providers[i].mould = request_mould_new(&c->providers[i]);
         enum err e = fill_tls(c, i, &why);

@@ -6,7 +6,8 @@
 #include "config/config.h"
 #include "plan/registry.h"
 
-/* Fills what config/ leaves open (provider->tls and mould, links' served_lines, credential and target ids). message:
+/* Fills what config/ leaves open (provider->tls and mould, what a link's attempts have in common, credential
+ * and target ids). message:
  * what failed, for people. On failure the config is as it was and still the caller's. Main thread only. */
 enum err snapshot_prepare(struct config *c, struct registry *registry, char *message, size_t message_cap) RM_MUST_USE;
 

@@ -185,16 +185,10 @@ static void open_probe(struct probe *p)
     struct worker *w = p->worker;
     const struct link_conf *link = p->link;
     const struct dialect *target = dialect_by_name(bytes_of(link->provider->dialect));
-    struct profile profile = {.model = bytes_of(link->model),
-                              .vendor = bytes_of(link->provider->vendor),
-                              .is_stream = true,
-                              .adds_usage = link->supports.stream_usage != NO,
-                              .quirks = registry_quirks(w->registry, link->target_id),
-                              .is_keepalive = true,
-                              .set = link->set,
-                              .n_set = link->n_set,
-                              .drop = link->drop,
-                              .n_drop = link->n_drop};
+    struct profile profile = link->profile;
+    profile.is_stream = profile.is_keepalive = true;
+    profile.adds_usage = link->supports.stream_usage != NO;
+    profile.quirks = registry_quirks(w->registry, link->target_id);
     dialect_build_keepalive(target, &profile, &p->body);
     p->piece = buf_bytes(&p->body);
     struct exchange_spec spec = {.provider = link->provider,

@@ -44,6 +44,41 @@ static struct packed packed_of(const struct request_record *rec, struct arena *a
     return p;
 }
 
+static void assert_named_alike(struct request_record *rec, struct arena *arena)
+{
+    struct buf plain = {0}, named = {0};
+    struct record_names names;
+    pack_names(arena, rec->route, rec->dialect, rec->provider, rec->model, &names);
+    size_t n_head = pack_request(&plain, rec);
+    rec->names = &names;
+    assert_int_equal(pack_request(&named, rec), n_head);
+    rec->names = NULL;
+    assert_true(bytes_eq(buf_bytes(&plain), buf_bytes(&named)));
+    buf_fini(&plain);
+    buf_fini(&named);
+}
+
+/* With the names that its link has ready a record is packed as it is without. */
+static void names_that_are_ready(void **state)
+{
+    struct fixture f;
+    struct arena arena = {0};
+    char longer[PACK_TEXT_MAX + 10];
+    fixture_init(&f);
+    struct request_record *rec = record_fixture(&f, 5);
+    assert_named_alike(rec, &arena);
+    rec->model = ""; /* no attempt's: not told by reference */
+    assert_named_alike(rec, &arena);
+    memset(longer, 'm', sizeof longer - 1);
+    longer[sizeof longer - 1] = '\0';
+    rec->route = longer;
+    assert_named_alike(rec, &arena);
+    rec->provider = rec->model = NULL;
+    assert_named_alike(rec, &arena);
+    arena_fini(&arena);
+    fixture_fini(&f);
+}
+
 static struct request_record *nth_record(struct fixture *f, uint64_t i)
 {
     struct request_record *r = record_fixture(f, i + 1);
@@ -774,6 +809,7 @@ int main(void)
         cmocka_unit_test(round_trip),
         cmocka_unit_test(names_as_in_the_head),
         cmocka_unit_test(what_a_prompt_is_known_by),
+        cmocka_unit_test(names_that_are_ready),
         cmocka_unit_test(rows_after_each_other),
         cmocka_unit_test(none_is_null),
         cmocka_unit_test(names_are_data),
