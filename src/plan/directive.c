@@ -150,8 +150,10 @@ enum err directive_parse(const struct fields *fields, const struct route_conf *r
                          struct directive *out, const char **why)
 {
     *out = (struct directive){0};
-    struct parse p = {.route = route, .arena = a, .out = out, .why = why};
     struct bytes routing = fields_get(fields, "x-routing"), cache = fields_get(fields, "x-cache");
+    if (routing.p == NULL && cache.p == NULL)
+        return ERR_OK;
+    struct parse p = {.route = route, .arena = a, .out = out, .why = why};
     if (fields_count(fields, "x-routing") > 1 || fields_count(fields, "x-cache") > 1)
         return WHY(&p, "x-routing and x-cache may stand once each");
     enum err e = routing.p ? take_routing(&p, routing) : ERR_OK;

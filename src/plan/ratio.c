@@ -265,17 +265,19 @@ static inline void judge(struct side *s, bool is_sure, uint64_t bytes, uint64_t 
     set(&s->judged, get(&s->judged) + tokens);
 }
 
-/* Not while the cell is being changed: the sums would wait for it. */
-static inline void renew_view(struct ratio_core *c, uint16_t target_id, struct cell *cell, enum ratio_side side)
+/* True when it tells a ratio. Not while the cell is being changed: the sums would wait for it. */
+static inline bool renew_view(struct ratio_core *c, uint16_t target_id, struct side *s, enum ratio_side side)
 {
-    struct side *s = &cell->sides[side];
-    if (!is_known(&s->view) || get(&s->n) % VIEW_EVERY == 0)
-        s->view = add_up(c->book, target_id, side);
+    bool is_sure = is_known(&s->view);
+    if (is_sure && get(&s->n) % VIEW_EVERY != 0)
+        return true;
+    s->view = add_up(c->book, target_id, side);
+    return is_known(&s->view);
 }
 
-static inline void enter(struct side *s, uint64_t bytes, uint64_t tokens)
+static inline void enter(struct side *s, bool is_sure, uint64_t bytes, uint64_t tokens)
 {
-    judge(s, is_known(&s->view), bytes, tokens);
+    judge(s, is_sure, bytes, tokens);
     set(&s->bytes, get(&s->bytes) + bytes);
     set(&s->tokens, get(&s->tokens) + tokens);
     set(&s->n, get(&s->n) + 1);
@@ -295,16 +297,16 @@ static void enter_whole(struct cell *cell, int64_t tokens)
 void ratio_learn(struct ratio_core *c, uint16_t target_id, const struct ratio_sample *sample)
 {
     struct cell *cell = own_cell(c, target_id);
-    bool is_one[RATIO_N_SIDES];
+    bool is_one[RATIO_N_SIDES], is_sure[RATIO_N_SIDES] = {0};
     for (unsigned i = 0; i < RATIO_N_SIDES; i++) {
         is_one[i] = fits(sample->bytes[i], sample->tokens[i]);
         if (is_one[i])
-            renew_view(c, target_id, cell, (enum ratio_side)i);
+            is_sure[i] = renew_view(c, target_id, &cell->sides[i], (enum ratio_side)i);
     }
     begin_change(cell);
     for (unsigned i = 0; i < RATIO_N_SIDES; i++)
         if (is_one[i])
-            enter(&cell->sides[i], sample->bytes[i], (uint64_t)sample->tokens[i]);
+            enter(&cell->sides[i], is_sure[i], sample->bytes[i], (uint64_t)sample->tokens[i]);
     if (sample->is_whole)
         enter_whole(cell, sample->tokens[RATIO_OUTPUT]);
     end_change(cell);

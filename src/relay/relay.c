@@ -368,6 +368,8 @@ static void commit(struct relay *r, uint64_t now)
     r->record.provider = a->record->provider;
     r->record.model = a->record->model;
     r->record.served_link = (int16_t)a->link->index;
+    bool is_same = a->link->provider->dialect == r->record.dialect; /* of a snapshot: interned */
+    r->record.names = is_same && a->link->names.text.n > 0 ? &a->link->names : NULL;
     if (r->record.ttft_us < 0)
         r->record.ttft_us = a->record->ttft_us;
     r->is_head_sent = true;
@@ -653,7 +655,10 @@ void relay_event(struct relay *r, const struct relay_event *ev, struct relay_act
             on_attempt_event(r, ev);
         break;
     }
-    set_quiet(r);
+    if (sm_is_final(&r->sm, rows))
+        r->quiet_us = UINT64_MAX;
+    else
+        set_quiet(r);
     r->out = NULL;
 }
 

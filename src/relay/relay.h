@@ -80,19 +80,19 @@ enum relay_event_kind {
 
 struct relay_event {
     enum relay_event_kind kind;
+    uint16_t n;      /* attempt */
+    uint16_t status; /* HEAD */
     uint64_t now_us;
-    uint16_t n;                       /* attempt */
-    int64_t connect_us;               /* CONNECTED */
-    uint16_t status;                  /* HEAD */
-    const struct event *event;        /* OUTPUT: the first; NULL = bytes only */
-    size_t n_further;                 /* OUTPUT: events that follow it in memory */
-    uint32_t bytes;                   /* OUTPUT: bytes that will go to the client */
-    const struct failure *failure;    /* FAILED */
+    uint32_t bytes;       /* OUTPUT: bytes that will go to the client */
+    uint32_t n_further;   /* OUTPUT: events that follow `event` in memory */
+    bool is_stall;        /* CLIENT_GONE */
+    bool is_unacked;      /* TIME: attempt n is on a reused connection whose peer acknowledged nothing of it */
+    int64_t connect_us;   /* CONNECTED */
+    const char *adjusted; /* HEAD: what was changed for this link; "" = nothing */
     struct bytes provider_request_id; /* HEAD: n 0 = none */
-    const char *adjusted;             /* HEAD: what was changed for this link; "" = nothing */
+    const struct event *event;        /* OUTPUT: the first; NULL = bytes only */
+    const struct failure *failure;    /* FAILED */
     const char *why;                  /* UNBUILDABLE */
-    bool is_stall;                    /* CLIENT_GONE */
-    bool is_unacked; /* TIME: attempt n is on a reused connection whose peer acknowledged nothing of it */
 };
 
 /* How an attempt goes on with an answer that broke off. The caller keeps the text that the client has. */

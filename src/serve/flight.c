@@ -14,7 +14,7 @@
 
 /* ---- actions ---- */
 
-static void cancel_attempt(struct flight *f, uint16_t n)
+static __attribute__((noinline)) void cancel_attempt(struct flight *f, uint16_t n)
 {
     struct pilot *p = pilot_by_n(f, n);
     if (p == NULL)
@@ -24,7 +24,7 @@ static void cancel_attempt(struct flight *f, uint16_t n)
     pilot_close(p);
 }
 
-static void commit(struct flight *f, uint16_t n)
+static __attribute__((noinline)) void commit(struct flight *f, uint16_t n)
 {
     struct pilot *p = pilot_by_n(f, n);
     RM_ASSERT(p != NULL && f->call != NULL);
@@ -36,7 +36,7 @@ static void commit(struct flight *f, uint16_t n)
         pilot_let_go_of_request(p);
 }
 
-static void end_answer(struct flight *f, uint16_t n)
+static __attribute__((noinline)) void end_answer(struct flight *f, uint16_t n)
 {
     struct pilot *p = pilot_by_n(f, n);
     RM_ASSERT(p != NULL && f->call != NULL);
@@ -71,7 +71,7 @@ static struct answer_error answer_of(struct flight *f, const struct relay_answer
     return e;
 }
 
-static void answer(struct flight *f, const struct relay_answer *a)
+static __attribute__((noinline)) void answer(struct flight *f, const struct relay_answer *a)
 {
     struct answer_error e = answer_of(f, a);
     f->status = (uint16_t)error_status(f->call->dialect, &e);
@@ -80,7 +80,7 @@ static void answer(struct flight *f, const struct relay_answer *a)
     f->call = NULL;
 }
 
-static void error_in_stream(struct flight *f, const struct relay_answer *a)
+static __attribute__((noinline)) void error_in_stream(struct flight *f, const struct relay_answer *a)
 {
     struct answer_error e = answer_of(f, a);
     f->status = 200;
@@ -100,7 +100,7 @@ static void release_flight(struct reap *r)
     arena_fini(&own);
 }
 
-static void record(struct flight *f)
+static __attribute__((noinline)) void record(struct flight *f)
 {
     struct worker *w = f->worker;
     f->is_over = true;
@@ -120,7 +120,7 @@ static void record(struct flight *f)
     loop_reap(w->loop, &f->reap);
 }
 
-static void alarm(const struct flight *f, const char *text)
+static __attribute__((noinline)) void alarm(const struct flight *f, const char *text)
 {
     char id[TEXT_ID_BYTES];
     text_id(relay_record(f->relay)->id, id);
@@ -128,6 +128,7 @@ static void alarm(const struct flight *f, const char *text)
     LOG(LOG_ERROR, "serve", id, "alarm: %s", text);
 }
 
+/* Each action is a function of its own, jumped to: what one needs the others do not pay for. */
 static __attribute__((noinline)) void carry_out(struct flight *f, const struct relay_action *a)
 {
     switch (a->kind) {

@@ -64,20 +64,22 @@ struct pilot *pilot_by_n(struct flight *f, uint16_t n)
     return NULL;
 }
 
-static struct relay_event event_of(const struct pilot *p, enum relay_event_kind kind)
+static void event_init(struct relay_event *ev, const struct pilot *p, enum relay_event_kind kind)
 {
-    return (struct relay_event){.kind = kind, .now_us = loop_now_us(p->flight->worker->loop), .n = p->n};
+    *ev = (struct relay_event){.kind = kind, .now_us = loop_now_us(p->flight->worker->loop), .n = p->n};
 }
 
 static void feed_plain(struct pilot *p, enum relay_event_kind kind)
 {
-    struct relay_event ev = event_of(p, kind);
+    struct relay_event ev;
+    event_init(&ev, p, kind);
     flight_feed(p->flight, &ev);
 }
 
 static void feed_failure(struct pilot *p, const struct failure *failure)
 {
-    struct relay_event ev = event_of(p, RELAY_FAILED);
+    struct relay_event ev;
+    event_init(&ev, p, RELAY_FAILED);
     ev.failure = failure;
     flight_feed(p->flight, &ev);
 }
@@ -146,12 +148,13 @@ static void feed_output(struct pilot *p, const struct output *x, bool is_all)
         feed_overrun(p);
         return;
     }
-    struct relay_event ev = event_of(p, RELAY_OUTPUT);
+    struct relay_event ev;
+    event_init(&ev, p, RELAY_OUTPUT);
     ev.bytes = n_bytes;
     size_t n = x->n > 0 ? x->n : 1, step = p->flight->shown != NULL ? 1 : n;
     for (size_t i = 0; i < n && !p->is_closed; i += step) {
         ev.event = x->n > 0 ? &x->v[i] : &ping;
-        ev.n_further = step - 1;
+        ev.n_further = (uint32_t)step - 1;
         feed_event(p, &ev);
         ev.bytes = 0;
     }
@@ -162,7 +165,8 @@ static void feed_output(struct pilot *p, const struct output *x, bool is_all)
 static void put_one(struct pilot *p, const struct event *e)
 {
     struct output in = {.raw_is_stream = true, .v = e, .n = 1};
-    struct relay_event ev = event_of(p, RELAY_OUTPUT);
+    struct relay_event ev;
+    event_init(&ev, p, RELAY_OUTPUT);
     if (p->is_closed)
         return;
     (void)draft_put(p->draft, &in, &ev.bytes); /* committed or without text: no gate to run over */
@@ -172,7 +176,8 @@ static void put_one(struct pilot *p, const struct event *e)
 
 static void join(struct pilot *p, struct bytes rest, size_t n_new)
 {
-    struct relay_event ev = event_of(p, RELAY_JOINED);
+    struct relay_event ev;
+    event_init(&ev, p, RELAY_JOINED);
     struct event more = {.kind = EVENT_TEXT, .is_token = true, .text = rest, .text_bytes = (uint32_t)n_new};
     p->is_joining = false;
     flight_feed(p->flight, &ev);
@@ -195,7 +200,8 @@ static void join_text(struct pilot *p, const struct event *e)
     size_t n_new = r != SEAM_JOINED ? 0 : rest.n < e->text.n ? rest.n : e->text.n;
     struct event repeated = {
         .kind = EVENT_PING, .is_token = e->is_token, .text_bytes = e->text_bytes - (uint32_t)n_new};
-    struct relay_event ev = event_of(p, RELAY_OUTPUT);
+    struct relay_event ev;
+    event_init(&ev, p, RELAY_OUTPUT);
     ev.event = &repeated;
     flight_feed(p->flight, &ev);
     if (p->is_closed)
@@ -232,7 +238,8 @@ static void feed_joining(struct pilot *p, const struct output *x)
 {
     for (size_t i = 0; i < x->n && !p->is_closed; i++) {
         if (x->v[i].kind == EVENT_ERROR) {
-            struct relay_event ev = event_of(p, RELAY_OUTPUT);
+            struct relay_event ev;
+            event_init(&ev, p, RELAY_OUTPUT);
             ev.event = &x->v[i];
             flight_feed(p->flight, &ev);
         } else if (p->is_joining) {
@@ -261,7 +268,8 @@ static void feed_head(struct pilot *p, const struct exchange_event *x)
 {
     pilot_tell_reached(p);
     p->is_head_told = true;
-    struct relay_event ev = event_of(p, RELAY_HEAD);
+    struct relay_event ev;
+    event_init(&ev, p, RELAY_HEAD);
     ev.status = (uint16_t)x->status;
     ev.provider_request_id = x->provider_request_id;
     ev.adjusted = p->adjusted;
@@ -328,7 +336,8 @@ static void balance(struct pilot *p)
     if (is_full == p->is_paused)
         return;
     p->is_paused = is_full;
-    struct relay_event ev = event_of(p, is_full ? RELAY_PAUSED : RELAY_RESUMED);
+    struct relay_event ev;
+    event_init(&ev, p, is_full ? RELAY_PAUSED : RELAY_RESUMED);
     if (is_full)
         exchange_pause(p->exchange);
     else
@@ -373,22 +382,14 @@ static bool adds_usage(const struct link_conf *link)
     return link->supports.stream_usage != NO;
 }
 
-static struct profile profile_of(const struct flight *f, const struct relay_action *a)
+/* What an attempt adds to its link's own. */
+static void fill_profile(struct profile *p, const struct flight *f, const struct relay_action *a)
 {
-    const struct link_conf *link = a->link;
-    return (struct profile){.model = bytes_of(link->model),
-                            .vendor = bytes_of(link->provider->vendor),
-                            .is_stream = a->is_stream,
-                            .adds_usage = a->is_stream && adds_usage(link) && !(a->quirks & QUIRK_NO_STREAM_OPTIONS),
-                            .quirks = a->quirks,
-                            .max_output = link->max_output,
-                            .cache_ttl_s = f->directive.cache_ttl_s,
-                            .takes_retention = link->supports.cache_retention == YES,
-                            .cache_key = f->cache_key,
-                            .set = link->set,
-                            .n_set = link->n_set,
-                            .drop = link->drop,
-                            .n_drop = link->n_drop};
+    p->is_stream = a->is_stream;
+    p->adds_usage = a->is_stream && adds_usage(a->link) && !(a->quirks & QUIRK_NO_STREAM_OPTIONS);
+    p->quirks = a->quirks;
+    p->cache_ttl_s = f->directive.cache_ttl_s;
+    p->cache_key = f->cache_key;
 }
 
 static void open_exchange(struct pilot *p, const struct relay_action *a, const struct dialect *target,
@@ -446,11 +447,12 @@ static const struct dialect *target_of(const struct client_call *c, const struct
     return name == c->dialect->name ? c->dialect : dialect_by_name(bytes_of(name));
 }
 
-void pilot_start(struct flight *f, const struct relay_action *a)
+__attribute__((noinline)) void pilot_start(struct flight *f, const struct relay_action *a)
 {
     struct client_call *c = f->call;
     struct pilot *p = new_pilot(f, a->n);
-    struct profile profile = profile_of(f, a);
+    struct profile profile = a->link->profile;
+    fill_profile(&profile, f, a);
     profile.withholds_cache =
         caching_withholds(&f->caching, f->relay, a->link, a->n, f->worker->registry, loop_now_us(f->worker->loop));
     const struct dialect *target = target_of(c, a->link);
