@@ -77,9 +77,8 @@ struct exchange_reach {
 struct exchange_reach exchange_reached(const struct exchange *x);
 /* Views stay valid until the next call on this exchange. */
 void exchange_next(struct exchange *x, struct exchange_event *ev);
-/* The last OUTPUT was a whole answer, and nothing was wrong with it: EXCHANGE_ENDED would follow. Its raw stays until
- * the next call. Who knows may close
- * instead of asking on: the connection goes back to the pool all the same. */
+/* The last OUTPUT was a whole answer, and nothing was wrong with it: EXCHANGE_ENDED would follow. Who knows may close
+ * instead of asking on: the connection goes back to the pool all the same. The OUTPUT's raw stays until either. */
 bool exchange_is_told(const struct exchange *x);
 void exchange_pause(struct exchange *x);
 void exchange_resume(struct exchange *x);
