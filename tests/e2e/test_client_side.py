@@ -66,6 +66,21 @@ def test_a_head_that_was_right_is_asked_for_its_key_again_after_a_reload(world):
     assert [ask(KEY) for _ in range(10)] == [200] * 10
 
 
+def test_a_request_is_its_keys_whatever_heads_came_before(world):
+    g, _ = world.chain(good("openai"), config=KEYS)
+    body = json.dumps(BODY).encode()
+    for first, second in (("alpha", "beta"), ("beta", "alpha")):  # both names change hands
+        named = [{"name": name, "sha256": hashlib.sha256(key).hexdigest()} for name, key in ((first, b"rk-1"), (second, b"rk-2"))]
+        g.reload({**g.config, "client_keys": named})
+        asked = [1, 2, 2, 1, 1, 2] * 3
+        keys = []
+        with contextlib.closing(g.connect()) as s:
+            for n in asked:
+                s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nX-Api-Key: rk-%d\r\nContent-Length: %03d\r\n\r\n" % (n, len(body)) + body)
+                keys.append(g.row(read_response(s))["key"])
+        assert keys == [(first, second)[n - 1] for n in asked]
+
+
 def test_nothing_of_the_clients_goes_up(world):
     g, (a,) = world.chain(good("openai"))
     g.chat(headers=[("Cookie", "session=1"), ("X-Api-Key", "other-secret"), ("X-Forwarded-For", "1.2.3.4"), ("OpenAI-Organization", "org-1"),

@@ -1,4 +1,5 @@
 """The failover rules (docs/failover.md), each on the real binary."""
+import gzip
 import json
 import time
 
@@ -16,6 +17,36 @@ def status(n, dialect="openai", headers=(), **kw):
 
 def outcomes(row):
     return [a["outcome"] for a in row["attempts"]]
+
+
+# ---- frames
+
+JSON_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+CHUNKED = JSON_HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+LAST_CHUNK = b"0\r\n\r\n"
+ANSWER = json.dumps(whole("openai", "word " * 100)).encode()
+FRAMED = {
+    "one chunk": Reply(CHUNKED + chunk(ANSWER) + LAST_CHUNK),
+    "two chunks": Reply(CHUNKED + chunk(ANSWER[:9]) + chunk(ANSWER[9:]) + LAST_CHUNK),
+    "three, with pauses": Reply(CHUNKED + chunk(ANSWER[:9]) + chunk(ANSWER[9:99]), .02, chunk(ANSWER[99:]), .02, LAST_CHUNK),
+    "its end later": Reply(CHUNKED + chunk(ANSWER), .02, LAST_CHUNK),
+    "its end cut": Reply(CHUNKED + chunk(ANSWER) + LAST_CHUNK[:2], .02, LAST_CHUNK[2:]),
+    "a trailer": Reply(CHUNKED + chunk(ANSWER) + b"0\r\nX: y\r\n\r\n"),
+    "blanks before": Reply(CHUNKED + chunk(b" \n"), .02, chunk(b"\xef\xbb\xbf") + chunk(ANSWER) + LAST_CHUNK),
+    "a length": Reply(http(200, ANSWER)),
+    "a length, with a pause": Reply(http(200, ANSWER)[:-9], .02, http(200, ANSWER)[-9:]),
+    "bytes behind": Reply(http(200, ANSWER) + b"HTTP/1.1 200 OK\r\n"),
+    "until close": Reply(JSON_HEAD + b"\r\n" + ANSWER, end="close"),
+    "compressed": Reply(http(200, gzip.compress(ANSWER), headers=[("Content-Encoding", "gzip")])),
+}
+
+
+@pytest.mark.parametrize("form", FRAMED)
+def test_a_whole_answer_is_the_same_in_every_frame(world, form):
+    g, _ = world.chain([FRAMED[form]])
+    for _ in range(3):  # over the connection that is there, or a new one
+        assert g.chat(stream=False).body == ANSWER
+    assert g.messages(stream=False).text() == "word " * 100
 
 
 # ---- budgets and clocks
