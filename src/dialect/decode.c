@@ -48,13 +48,14 @@ void decoder_rest(struct decoder *d)
 
 static void note(struct decoder *d, const struct decoded *out)
 {
+    uint32_t kinds = 0; /* a bit each */
     for (size_t i = 0; i < out->n; i++) {
-        const struct event *e = &out->v[i];
-        d->has_token |= e->is_token;
-        d->has_finish |= e->kind == EVENT_FINISH;
-        d->has_done |= e->kind == EVENT_DONE;
-        d->has_error |= e->kind == EVENT_ERROR;
+        d->has_token |= out->v[i].is_token;
+        kinds |= UINT32_C(1) << out->v[i].kind;
     }
+    d->has_finish |= (kinds >> EVENT_FINISH & 1) != 0;
+    d->has_done |= (kinds >> EVENT_DONE & 1) != 0;
+    d->has_error |= (kinds >> EVENT_ERROR & 1) != 0;
 }
 
 /* False when nothing may come any more: the call is then answered with an empty batch. */

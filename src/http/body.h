@@ -43,6 +43,11 @@ static inline bool body_is_dry(const struct body_reader *b, struct bytes in)
 {
     return in.n == 0 && b->framing == FRAMING_CHUNKED && b->state < BODY_WHOLE;
 }
+/* It would say BODY_END: told at once of a body of known length alone. */
+static inline bool body_is_over(const struct body_reader *b)
+{
+    return b->framing == FRAMING_LENGTH && b->left == 0;
+}
 /* The peer has closed: is the message whole? (FRAMING_UNTIL_CLOSE: yes; else only after BODY_END.) */
 bool body_is_whole_at_close(const struct body_reader *b);
 /* Chunk header "1a2b\r\n" for n > 0 bytes; returns its length. Inlined: each chunk of each stream has one. */

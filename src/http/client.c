@@ -379,7 +379,9 @@ static void next_head(struct client_conn *c, struct client_event *ev)
 static void next_body(struct client_conn *c, struct client_event *ev)
 {
     for (;;) {
-        enum body_result r = body_is_dry(&c->reader, c->in) ? BODY_MORE : body_next(&c->reader, &c->in, &ev->body);
+        enum body_result r = body_is_dry(&c->reader, c->in) ? BODY_MORE
+                             : body_is_over(&c->reader)     ? BODY_END
+                                                            : body_next(&c->reader, &c->in, &ev->body);
         if (r == BODY_DATA) {
             c->has_lent = true;
             ev->kind = CLIENT_BODY;

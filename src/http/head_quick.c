@@ -5,6 +5,10 @@
  * hold the two against each other). */
 #include "http/head_quick.h"
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 enum { QUICK_FIELDS_MAX = 48 };
 
 struct quick {
@@ -25,9 +29,12 @@ static vec vec_at(const char *p)
     return b;
 }
 
-/* Index of the first byte that is not zero; 16 when all are. */
+/* Index of the first byte that is not zero, where each has all its bits or none; 16 when none has. */
 static unsigned vec_first(vec b)
 {
+#ifdef __SSE2__
+    return (unsigned)__builtin_ctz((unsigned)_mm_movemask_epi8((__m128i)b) | 1u << 16);
+#else
     uint64_t half[2];
     memcpy(half, &b, sizeof half);
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -38,6 +45,7 @@ static unsigned vec_first(vec b)
     if (half[0] != 0)
         return (unsigned)__builtin_clzll(half[0]) / 8;
     return half[1] != 0 ? 8 + (unsigned)__builtin_clzll(half[1]) / 8 : 16;
+#endif
 #endif
 }
 
@@ -99,7 +107,7 @@ static const char *text_end(const char *p, const char *end)
 
 static bool take_crlf(struct quick *q)
 {
-    if (q->end - q->p < 2 || q->p[0] != '\r' || q->p[1] != '\n')
+    if (q->end - q->p < 2 || memcmp(q->p, "\r\n", 2) != 0)
         return false;
     q->p += 2;
     return true;

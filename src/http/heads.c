@@ -119,7 +119,7 @@ bool heads_find(struct heads *h, struct bytes in, const struct head_limits *limi
             continue;
         if (k->n > limits->bytes || k->head.fields.n > limits->fields)
             return false;
-        give(k, bytes_slice(in, 0, k->n), length, arena, out);
+        give(k, bytes_from(in.p, k->n), length, arena, out);
         *used = k->n;
         h->last = k;
         if (i > 0) {

@@ -268,7 +268,8 @@ static struct bytes unread(const struct server_conn *c)
 static void drop_unread(struct server_conn *c, size_t n)
 {
     if (c->fresh.n > 0) {
-        c->fresh = bytes_slice(c->fresh, n, c->fresh.n);
+        RM_ASSERT(n <= c->fresh.n);
+        c->fresh = bytes_from(c->fresh.p + n, c->fresh.n - n);
         return;
     }
     buf_drop(&c->in, n);
@@ -425,7 +426,7 @@ static bool step_body(struct server_conn *c)
     struct asked *a = c->asked;
     struct bytes all = unread(c), in = all, data;
     enum body_result r = BODY_MORE;
-    while ((r = body_next(&a->reader, &in, &data)) == BODY_DATA) {
+    while ((r = body_is_over(&a->reader) ? BODY_END : body_next(&a->reader, &in, &data)) == BODY_DATA) {
         if (data.n > c->server->limits.body_bytes - a->body.n) {
             refuse(c, 413, "the body is over limits.body_bytes");
             return true;
