@@ -94,16 +94,13 @@ static struct cache_verdict judge(struct caching *c, struct relay *r, const stru
     return cache_judge(c->memory, &ask);
 }
 
-bool caching_withholds(struct caching *c, struct relay *r, const struct link_conf *link, uint16_t n,
-                       struct registry *registry, uint64_t now_us)
+bool caching_judge(struct caching *c, struct relay *r, const struct link_conf *link, uint16_t n,
+                   struct registry *registry, uint64_t now_us)
 {
     struct cache_verdict v;
-    bool is_first = relay_record(r)->n_attempts == 1; /* of all: nobody's standby */
-    if (is_first && c->ttl_s == 0 && c->told == NULL)
-        return false;
     v.is_withheld = false;
     v.words[0] = '\0';
-    if (!is_first)
+    if (n > 1)
         v = judge(c, r, link, n, registry, now_us);
     if (v.is_withheld || c->ttl_s > 0)
         relay_mark_cache(r, n, v.is_withheld ? CACHE_WITHHELD : CACHE_ASKED);
@@ -112,10 +109,8 @@ bool caching_withholds(struct caching *c, struct relay *r, const struct link_con
     return v.is_withheld;
 }
 
-void caching_commit(struct caching *c, const struct relay *r, uint16_t n, uint64_t now_us)
+void caching_note_commit(struct caching *c, const struct relay *r, uint16_t n, uint64_t now_us)
 {
-    if (cache_is_blank(c->memory))
-        return;
     const struct attempt_record *a = trail_entry(r, n);
     cache_served(c->memory, r->call, &r->route->links[a->link], a->cache_mark == CACHE_ASKED, c->ttl_s, now_us);
 }
@@ -130,10 +125,9 @@ static void learn(struct caching *c, const struct relay *r, uint64_t now_us)
             cache_learn(c->memory, call, &r->route->links[rec->attempts[i].link], &rec->attempts[i], c->ttl_s, now_us);
 }
 
-void caching_end(struct caching *c, struct relay *r, uint64_t now_us)
+void caching_note_end(struct caching *c, struct relay *r, uint64_t now_us)
 {
-    if (!cache_is_blank(c->memory))
-        learn(c, r, now_us);
+    learn(c, r, now_us);
     for (const struct caching_words *t = c->told; t != NULL; t = t->next)
         if (t->n != 0) /* else it was for the first attempt, and there was none */
             relay_note(r, t->n, t->words);

@@ -28,11 +28,37 @@ struct caching_start {
  * route's. */
 void caching_begin(struct caching *c, const struct caching_start *s, struct directive *d);
 /* Attempt n starts on `link`. True: the hint, or the client's own markers, are withheld from it. */
-bool caching_withholds(struct caching *c, struct relay *r, const struct link_conf *link, uint16_t n,
-                       struct registry *registry, uint64_t now_us);
+static inline bool caching_withholds(struct caching *c, struct relay *r, const struct link_conf *link, uint16_t n,
+                                     struct registry *registry, uint64_t now_us);
 /* Attempt n is committed. */
-void caching_commit(struct caching *c, const struct relay *r, uint16_t n, uint64_t now_us);
+static inline void caching_commit(struct caching *c, const struct relay *r, uint16_t n, uint64_t now_us);
 /* The request is over: what its attempts taught, and the words of what was decided go to the trail. */
-void caching_end(struct caching *c, struct relay *r, uint64_t now_us);
+static inline void caching_end(struct caching *c, struct relay *r, uint64_t now_us);
+
+/* ---- inside: most requests ask for no cache, and most cores know of none ---- */
+
+bool caching_judge(struct caching *c, struct relay *r, const struct link_conf *link, uint16_t n,
+                   struct registry *registry, uint64_t now_us);
+void caching_note_commit(struct caching *c, const struct relay *r, uint16_t n, uint64_t now_us);
+void caching_note_end(struct caching *c, struct relay *r, uint64_t now_us);
+
+static inline bool caching_withholds(struct caching *c, struct relay *r, const struct link_conf *link, uint16_t n,
+                                     struct registry *registry, uint64_t now_us)
+{
+    bool is_first = n == 1; /* of all: nobody's standby */
+    return (!is_first || c->ttl_s > 0 || c->told != NULL) && caching_judge(c, r, link, n, registry, now_us);
+}
+
+static inline void caching_commit(struct caching *c, const struct relay *r, uint16_t n, uint64_t now_us)
+{
+    if (!cache_is_blank(c->memory))
+        caching_note_commit(c, r, n, now_us);
+}
+
+static inline void caching_end(struct caching *c, struct relay *r, uint64_t now_us)
+{
+    if (c->told != NULL || !cache_is_blank(c->memory))
+        caching_note_end(c, r, now_us);
+}
 
 #endif
