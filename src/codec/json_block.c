@@ -337,6 +337,13 @@ static __attribute__((noinline)) struct ending string_rest(struct text *t, const
 
 /* ---- where the scan stands ---- */
 
+/* The members that are wanted. */
+struct wanted {
+    struct json_member *v;
+    size_t n;
+    const uint32_t *by_length; /* see struct json_index */
+};
+
 struct spot {
     struct text *text;
     const unsigned char *p;  /* what follows from here on */
@@ -351,12 +358,14 @@ struct spot {
     unsigned char close; /* of the innermost level: its bracket */
     bool is_strict;
     uint32_t found; /* see struct json_index */
+    const struct wanted *wanted;
+    struct json_member *member; /* the wanted one whose value this is, in the outermost object; NULL = it is none */
     struct levels *levels;
     const struct json_form *forms, *forms_end;
 };
 
 struct levels {
-    uint32_t note[JSON_LEVELS_MAX + 1]; /* of the open levels that are noted */
+    struct json_note *note[JSON_LEVELS_MAX + 1]; /* of the open levels that are noted */
     unsigned char close[JSON_DEPTH_CAP];
 };
 
@@ -400,16 +409,19 @@ STEP void note(struct spot *s, size_t from, uint32_t less)
 
 static __attribute__((noinline)) const unsigned char *solid_from(const unsigned char *p)
 {
-    if (*p == ' ' && p[1] > ' ')
-        return p + 1; /* mostly it is one */
     while (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t')
         p++;
     return p;
 }
 
+/* Mostly there is none, or it is one. */
 STEP void blanks(struct spot *s)
 {
-    if (*s->p <= ' ')
+    if (*s->p > ' ')
+        return;
+    if (*s->p == ' ' && s->p[1] > ' ')
+        s->p++;
+    else
         s->p = solid_from(s->p);
 }
 
@@ -520,6 +532,44 @@ STEP bool colon(struct spot *s)
     return true;
 }
 
+/* The member of that name; NULL: it is not wanted. */
+STEP struct json_member *find_wanted(const struct wanted *w, const unsigned char *name, size_t n)
+{
+    if (w->by_length == NULL)
+        return json_member_named(w->v, w->n, bytes_from(name, n));
+    uint32_t some = n <= JSON_NAME_MAX ? w->by_length[n] : 0;
+    for (; some != 0; some &= some - 1) {
+        struct json_member *m = &w->v[__builtin_ctz(some)];
+        if (memcmp(m->name, name, n) == 0)
+            return m;
+    }
+    return NULL;
+}
+
+/* Behind a name of the outermost object that begins at that offset: its colon, and where the value of a member that is
+ * wanted begins. */
+STEP bool outer_colon(struct spot *s, size_t at)
+{
+    if (s->less != 0)
+        return false; /* a name with escapes may be a wanted one */
+    const unsigned char *name = s->text->start + at + 1;
+    struct json_member *m = s->wanted->n > 0 ? find_wanted(s->wanted, name, here(s) - at - 2) : NULL;
+    s->member = m;
+    if (!colon(s))
+        return false;
+    if (m == NULL)
+        return true;
+    if (m->type != JSON_ABSENT)
+        return false;
+    blanks(s);
+    s->found |= json_bit_of(m, s->wanted->v);
+    m->note = s->n_notes;
+    m->type = json_type_of(*s->p);
+    m->name_at = at;
+    m->value_at = here(s);
+    return true;
+}
+
 /* A name and its colon. */
 STEP bool name(struct spot *s)
 {
@@ -530,7 +580,7 @@ STEP bool name(struct spot *s)
         return false;
     note(s, from, (uint32_t)s->less);
     s->is_strict &= s->less == 0;
-    return colon(s);
+    return s->depth == 1 ? outer_colon(s, from) : colon(s);
 }
 
 /* An opening bracket. */
@@ -542,7 +592,7 @@ STEP bool open_level(struct spot *s)
     s->close = (unsigned char)(*s->p++ + 2);
     s->levels->close[s->depth] = s->close;
     if (s->depth <= s->noted) {
-        s->levels->note[s->depth] = s->n_notes;
+        s->levels->note[s->depth] = s->note;
         note(s, from, s->depth == s->noted);
     }
     if (++s->depth > s->noted)
@@ -558,25 +608,9 @@ STEP void close_level(struct spot *s)
     if (s->depth > s->noted)
         return;
     s->limit = s->max_notes;
-    struct json_note *n = &s->notes[s->levels->note[s->depth]];
+    struct json_note *n = s->levels->note[s->depth];
     n->end = (uint32_t)here(s);
     n->next = s->n_notes;
-}
-
-/* What follows a value, or a bracket that has opened: closes what ends here, up to the next value (or name) or until
- * only the outermost object is open. */
-STEP bool after_value(struct spot *s)
-{
-    while (s->depth > 1) {
-        if (is_next(s, ',')) {
-            s->p++;
-            return true;
-        }
-        if (*s->p++ != s->close || s->p == s->text->end)
-            return false; /* the last brace is the outer object's */
-        close_level(s);
-    }
-    return true;
 }
 
 /* A string, number or literal. */
@@ -608,7 +642,7 @@ STEP bool is_formed(struct spot *s, const struct json_form *f)
     if (*end++ != '"' || !stands(end, f->second, f->n_second))
         return false;
     size_t at = here(s), end_at = at + (size_t)(end - s->p);
-    s->levels->note[s->depth] = s->n_notes;
+    s->levels->note[s->depth] = s->note;
     put_note(s, at, at + 1, 0);
     put_note(s, at + f->first_at, at + f->first_end, 0);
     put_note(s, at + f->n_first, end_at, 0);
@@ -623,80 +657,46 @@ STEP void step_into_form(struct spot *s)
 {
     if (s->p > s->text->last || s->depth >= s->noted || s->depth >= s->max_depth || s->n_notes + 4 > s->limit)
         return;
-    for (const struct json_form *f = s->forms; f != s->forms_end && !is_formed(s, f); f++)
-        ;
+    for (const struct json_form *f = s->forms; f != s->forms_end; f++)
+        if (is_formed(s, f)) {
+            blanks(s);
+            return;
+        }
 }
 
-/* A whole value of the outermost object, however deep. */
+/* What follows a value: closes what ends here, up to the next value (or name) or the end of the text. */
+STEP bool after_value(struct spot *s)
+{
+    for (; s->depth > 1; close_level(s)) {
+        if (is_next(s, ',')) {
+            s->p++;
+            return true;
+        }
+        if (*s->p++ != s->close || s->p == s->text->end)
+            return false; /* the last brace is the outer object's */
+    }
+    if (s->member != NULL)
+        s->member->value_end = here(s);
+    if (is_next(s, ',')) {
+        s->p++;
+        return true;
+    }
+    return *s->p++ == '}' && s->p == s->text->end;
+}
+
+/* A value, and what follows it; of an object or array that is not empty, its bracket. */
 STEP bool value(struct spot *s)
 {
-    for (bool is_named = false;; is_named = s->close == '}') {
-        if (is_named && !name(s))
-            return false;
-        if (is_next(s, '{'))
-            step_into_form(s);
-        if (is_next(s, '"') || (*s->p != '{' && *s->p != '[')) {
-            if (!scalar(s))
-                return false;
-        } else {
-            if (!open_level(s))
-                return false;
-            if (!is_next(s, s->close))
-                continue;
-        }
-        if (!after_value(s))
-            return false;
-        if (s->depth == 1)
-            return true;
-    }
-}
-
-/* The member of that name; NULL: it is not wanted. */
-STEP struct json_member *find_wanted(struct json_member *members, size_t n, const uint32_t *wanted, struct bytes name)
-{
-    if (wanted == NULL)
-        return json_member_named(members, n, name);
-    uint32_t some = name.n <= JSON_NAME_MAX ? wanted[name.n] : 0;
-    for (; some != 0; some &= some - 1) {
-        struct json_member *m = &members[__builtin_ctz(some)];
-        if (memcmp(m->name, name.p, name.n) == 0)
-            return m;
-    }
-    return NULL;
-}
-
-/* One `"name": value` of the outermost object. */
-STEP bool member(struct spot *s, struct json_member *members, size_t n, const uint32_t *wanted)
-{
-    if (!is_next(s, '"'))
-        return false;
-    size_t at = here(s);
-    if (!string(s) || s->less != 0)
-        return false; /* a name with escapes may be a wanted one */
-    note(s, at, 0);
-    size_t size = here(s) - at - 2;
-    struct json_member *m = find_wanted(members, n, wanted, bytes_from(s->text->start + at + 1, size));
-    if (!colon(s) || (m != NULL && m->type != JSON_ABSENT))
-        return false;
     blanks(s);
-    size_t from = here(s);
-    uint32_t number = s->n_notes;
-    unsigned char first = *s->p;
-    if (!value(s))
-        return false;
-    if (m != NULL) {
-        s->found |= json_bit_of(m, members);
-        m->note = number;
-        m->type = json_type_of(first);
-        m->name_at = at;
-        m->value_at = from;
-        m->value_end = here(s);
-    }
-    return true;
+    if (*s->p == '{')
+        step_into_form(s);
+    if (*s->p == '"' || (*s->p != '{' && *s->p != '['))
+        return scalar(s) && after_value(s);
+    return open_level(s) && (!is_next(s, s->close) || after_value(s));
 }
 
-STEP bool is_object(struct spot *s, struct json_member *members, size_t n, const uint32_t *wanted,
-                    struct json_scan *scan)
+/* All of the outermost object: its members and theirs, one after the other. */
+STEP bool is_object(struct spot *s, struct json_scan *scan)
 {
     bool is_fine = is_next(s, '{');
     scan->open_at = here(s);
@@ -706,12 +706,13 @@ STEP bool is_object(struct spot *s, struct json_member *members, size_t n, const
     scan->is_empty = is_next(s, '}');
     if (scan->is_empty)
         return s->p + 1 == s->text->end;
-    while (member(s, members, n, wanted)) {
-        if (!is_next(s, ','))
-            return *s->p == '}' && s->p + 1 == s->text->end;
-        s->p++;
-    }
-    return false;
+    do {
+        if (s->close == '}' && !name(s))
+            return false;
+        if (!value(s))
+            return false;
+    } while (s->p != s->text->end);
+    return true;
 }
 
 /* ---- whole ---- */
@@ -747,10 +748,10 @@ static void begin_text(struct text *t, struct bytes text)
     t->inner = start + BEFORE;
 }
 
-static inline struct spot begin(struct text *text, size_t size, struct levels *levels, unsigned max_depth,
-                                const struct json_index *index)
+STEP struct spot begin(struct text *text, size_t size, struct levels *levels, unsigned max_depth,
+                       const struct wanted *wanted, const struct json_index *index)
 {
-    struct spot s = {.text = text, .p = text->end - size, .levels = levels};
+    struct spot s = {.text = text, .p = text->end - size, .wanted = wanted, .levels = levels};
     levels->close[0] = s.close = '}';
     s.depth = 1;
     s.max_depth = max_depth < JSON_DEPTH_CAP ? max_depth : JSON_DEPTH_CAP;
@@ -768,7 +769,7 @@ static inline struct spot begin(struct text *text, size_t size, struct levels *l
     return s;
 }
 
-static void end_notes(const struct spot *s, struct bytes text, const struct json_scan *scan, struct json_index *index)
+STEP void end_notes(const struct spot *s, struct bytes text, const struct json_scan *scan, struct json_index *index)
 {
     index->text = text.p;
     index->n = s->n_notes;
@@ -788,8 +789,9 @@ static bool scan_text(struct bytes text, unsigned max_depth, struct json_member 
     if (text.n == 0 || text.p[text.n - 1] != '}')
         return false;
     begin_text(&t, text);
-    struct spot s = begin(&t, text.n, &levels, max_depth, index);
-    if (!is_object(&s, members, n, index != NULL ? index->wanted : NULL, scan))
+    const struct wanted wanted = {members, n, index != NULL ? index->wanted : NULL};
+    struct spot s = begin(&t, text.n, &levels, max_depth, &wanted, index);
+    if (!is_object(&s, scan))
         return false;
     if (index != NULL)
         end_notes(&s, text, scan, index);
