@@ -341,7 +341,8 @@ static __attribute__((noinline)) struct ending string_rest(struct text *t, const
 struct wanted {
     struct json_member *v;
     size_t n;
-    const uint32_t *by_length; /* see struct json_index */
+    const uint32_t *by_length; /* see struct json_index, wanted */
+    const struct json_member *names;
 };
 
 struct spot {
@@ -533,15 +534,19 @@ STEP bool colon(struct spot *s)
 }
 
 /* The member of that name; NULL: it is not wanted. */
-STEP struct json_member *find_wanted(const struct wanted *w, const unsigned char *name, size_t n)
+STEP struct json_member *find_wanted(const struct spot *s, const unsigned char *name, size_t n)
 {
+    const struct wanted *w = s->wanted;
     if (w->by_length == NULL)
         return json_member_named(w->v, w->n, bytes_from(name, n));
     uint32_t some = n <= JSON_NAME_MAX ? w->by_length[n] : 0;
     for (; some != 0; some &= some - 1) {
-        struct json_member *m = &w->v[__builtin_ctz(some)];
-        if (memcmp(m->name, name, n) == 0)
-            return m;
+        unsigned i = (unsigned)__builtin_ctz(some);
+        if (memcmp(w->names[i].name, name, n) != 0)
+            continue;
+        if ((s->found >> i & 1) == 0)
+            w->v[i] = w->names[i];
+        return &w->v[i];
     }
     return NULL;
 }
@@ -553,7 +558,7 @@ STEP bool outer_colon(struct spot *s, size_t at)
     if (s->less != 0)
         return false; /* a name with escapes may be a wanted one */
     const unsigned char *name = s->text->start + at + 1;
-    struct json_member *m = s->wanted->n > 0 ? find_wanted(s->wanted, name, here(s) - at - 2) : NULL;
+    struct json_member *m = s->wanted->n > 0 ? find_wanted(s, name, here(s) - at - 2) : NULL;
     s->member = m;
     if (!colon(s))
         return false;
@@ -789,7 +794,11 @@ static bool scan_text(struct bytes text, unsigned max_depth, struct json_member 
     if (text.n == 0 || text.p[text.n - 1] != '}')
         return false;
     begin_text(&t, text);
-    const struct wanted wanted = {members, n, index != NULL ? index->wanted : NULL};
+    struct wanted wanted = {members, n, NULL, NULL};
+    if (index != NULL && index->names != NULL) {
+        wanted.by_length = index->wanted;
+        wanted.names = index->names;
+    }
     struct spot s = begin(&t, text.n, &levels, max_depth, &wanted, index);
     if (!is_object(&s, scan))
         return false;

@@ -373,6 +373,8 @@ enum err json_scan_indexed(struct bytes text, unsigned max_depth, struct json_me
 {
     if (scan_blocks(text, max_depth, members, n, scan, index))
         return ERR_OK;
+    if (index->names != NULL)
+        memcpy(members, index->names, n * sizeof *members);
     enum err e = json_scan_scalar(text, max_depth, members, n, scan);
     index->n = index->found = 0;
     for (size_t i = 0; i < n; i++)

@@ -63,8 +63,10 @@ struct json_index {
     struct json_note *v; /* in: the caller's, room for max */
     uint32_t max;
     const uint32_t *wanted; /* in: the members by the length of their names up to JSON_NAME_MAX, a bit each for the
-                               first 32; NULL = all are compared */
-    const struct json_form *forms; /* in: how many objects begin; NULL = nobody knows */
+                               first 32; NULL = all are compared. With names */
+    const struct json_member *names; /* in, with wanted: the members as they are not there. Those of the scan need not
+                                        be filled then: it writes the ones that it finds, whole, and no other */
+    const struct json_form *forms;   /* in: how many objects begin; NULL = nobody knows */
     size_t n_forms;
     uint32_t levels; /* in: so many levels of objects and arrays within the outer object are noted, up to the maximum */
     uint32_t found;  /* out: of the first 32 members, a bit for each that is there */
@@ -77,7 +79,8 @@ struct json_index {
 /* Scans `text`; fills the n members and *scan. max_depth counts nested objects and arrays, the outer one is 1. */
 enum err json_scan(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
                    struct json_scan *scan) RM_MUST_USE;
-/* The same, with the notes when it is ERR_OK. The members come as JSON_ABSENT. */
+/* The same, with the notes when it is ERR_OK. The members come as JSON_ABSENT, unless index->names says what is looked
+ * for. */
 enum err json_scan_indexed(struct bytes text, unsigned max_depth, struct json_member *members, size_t n,
                            struct json_scan *scan, struct json_index *index) RM_MUST_USE;
 /* One string alone: its inside begins `at`, behind its opening quote (text.n is at most UINT32_MAX). *n: bytes of it

@@ -17,7 +17,9 @@ struct edits {
     size_t n_own, n_others, n;
     struct bytes text;
     struct json_scan scan;
-    const struct json_member *v_members;     /* all of them, found in the text */
+    const struct json_member *v_members;     /* where they stand in the text */
+    uint32_t found;                          /* of the dialect's own, a bit for each that v_members tells of: the others
+                                                are not there */
     const char *others[LINKS_MAX];           /* n_others of them */
     struct json_edit v[EDITS_MAX];           /* n */
     struct json_member members[MEMBERS_MAX]; /* where they were looked for here */
@@ -63,7 +65,7 @@ void adjusted_put_dropped(struct buf *adjusted, struct bytes name)
 static const struct json_member *own(const struct edits *e, enum body_member number)
 {
     RM_ASSERT(number < e->n_own);
-    return &e->v_members[number];
+    return e->found >> number & 1 ? &e->v_members[number] : &e->names[number];
 }
 
 static size_t index_of(const struct edits *e, const char *name)
@@ -200,7 +202,8 @@ static bool is_short_and_safe(struct bytes json)
 
 static const struct json_member *links_member(const struct building *b, struct bytes name)
 {
-    return &b->edits.v_members[index_of(&b->edits, arena_dup(b->arena, name).p)];
+    size_t i = index_of(&b->edits, arena_dup(b->arena, name).p);
+    return i < b->edits.n_own ? own(&b->edits, (enum body_member)i) : &b->edits.v_members[i];
 }
 
 static void apply_links_members(struct building *b)
@@ -509,12 +512,14 @@ static enum err scan_for_edits(struct building *b, struct bytes text)
     e->text = text;
     if (is_known(b->call->members, b, text)) {
         e->v_members = b->call->members->v;
+        e->found = b->call->members->found;
         e->scan = b->call->members->scan;
         return ERR_OK;
     }
     for (size_t i = 0; i < n; i++)
         e->members[i] = (struct json_member){.name = i < e->n_own ? e->names[i].name : e->others[i - e->n_own]};
     e->v_members = e->members;
+    e->found = UINT32_MAX;
     enum err err = json_scan(text, b->max_depth, e->members, n, &e->scan);
     if (err == ERR_OK)
         return ERR_OK;

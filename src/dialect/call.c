@@ -18,7 +18,8 @@ struct reading {
     struct bytes body;
     unsigned max_depth;
     struct arena *arena;
-    struct json_member *members;
+    struct json_member *members;      /* those that are there */
+    const struct json_member *absent; /* all n of them, as they are not */
     size_t n;
     struct json_index index;
     struct json_note *few; /* FEW_NOTES of them, on the stack */
@@ -32,16 +33,16 @@ static enum err refuse(struct reading *r, enum err e, const char *why)
     return e;
 }
 
-static struct json_member *member(const struct reading *r, enum body_member m)
-{
-    return &r->members[m];
-}
-
 /* One of these is there, if only as null. */
 #define BIT(number) (UINT32_C(1) << (number))
 static bool has_any(const struct reading *r, uint32_t bits)
 {
     return (r->index.found & bits) != 0;
+}
+
+static const struct json_member *member(const struct reading *r, enum body_member m)
+{
+    return has_any(r, BIT(m)) ? &r->members[m] : &r->absent[m];
 }
 
 static bool is_given(const struct json_member *m)
@@ -463,6 +464,7 @@ static enum err scan_body(struct reading *r)
     kept->max_depth = r->max_depth;
     kept->v = r->members;
     kept->n = r->n;
+    kept->found = r->index.found;
     r->call->members = kept;
     return ERR_OK;
 }
@@ -493,7 +495,7 @@ static enum err read_body(struct reading *r, const struct json_member *members, 
     r->few = few;
     r->n = n;
     r->members = arena_alloc_raw(r->arena, n * sizeof *members);
-    memcpy(r->members, members, n * sizeof *members);
+    r->absent = r->index.names = members;
     r->index.wanted = lengths;
     enum err e = read_common(r);
     if (e == ERR_OK)

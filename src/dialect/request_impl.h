@@ -27,8 +27,9 @@ struct call_members {
     struct bytes body;
     unsigned max_depth; /* it was scanned with */
     struct json_scan scan;
-    struct json_member *v; /* all that were looked for, also those that are not there */
+    const struct json_member *v; /* n that were looked for: those that are there, the others were never written */
     size_t n;
+    uint32_t found; /* by number, a bit for each that is */
 };
 
 /* ---- what was changed ---- */

@@ -276,6 +276,25 @@ static void expect_found(const struct json_index *index, const struct outcome *o
     assert_int_equal(index->found >> N_WANTED, 0);
 }
 
+/* Who says by length which members are looked for gets the same, and none written that is not there. */
+static void expect_same_members(struct bytes text, unsigned depth, const struct outcome *scalar, enum err e)
+{
+    static const uint32_t lengths[JSON_NAME_MAX + 1] = {[1] = 2, [5] = 1, [8] = 4};
+    struct outcome absent, found;
+    struct json_index index = {.wanted = lengths, .names = absent.m};
+    want(&absent);
+    memset(found.m, 0x5a, sizeof found.m);
+    assert_int_equal(json_scan_indexed(text, depth, found.m, N_WANTED, &found.scan, &index), e);
+    for (size_t i = 0; e == ERR_OK && i < N_WANTED; i++) {
+        if (index.found >> i & 1)
+            assert_string_equal(found.m[i].name, absent.m[i].name);
+        else
+            found.m[i] = absent.m[i];
+    }
+    if (e == ERR_OK)
+        expect_equal(scalar, &found);
+}
+
 /* The text in a buffer of its own, `shift` bytes behind its start and exactly as long, so that a look beyond the end is
  * seen. True: the scan in blocks took it. */
 static bool hold(struct bytes text, unsigned depth, size_t shift)
@@ -306,6 +325,7 @@ static bool hold(struct bytes text, unsigned depth, size_t shift)
     assert_int_equal(json_scan_indexed(in, depth, both.m, N_WANTED, &both.scan, &index), e);
     if (e == ERR_OK)
         expect_found(&index, &scalar);
+    expect_same_members(in, depth, &scalar, e);
     expect_same_notes(in, depth, LEVELS, NOTES);
     free(copy);
     return is_taken;
