@@ -116,16 +116,13 @@ static const char *pass_word(const char *at, const char *end, struct noted_text 
     return at + s.n;
 }
 
-/* … and digits: not too many, and no 0 before others. */
+/* … and digits, with no 0 before others. More of them than n_max: what follows them is not the next part. */
 static const char *pass_figure(const char *at, const char *end, ptrdiff_t n_max, int64_t *out)
 {
-    const char *p = at;
+    const char *p = at, *stop = end - at > n_max ? at + n_max : end;
     int64_t n = 0;
-    for (unsigned digit; p < end && (digit = (unsigned)(unsigned char)*p - '0') <= 9; p++) {
-        if (p - at == n_max)
-            return NULL;
+    for (unsigned digit; p < stop && (digit = (unsigned)(unsigned char)*p - '0') <= 9; p++)
         n = n * 10 + digit;
-    }
     *out = n;
     return p == at || (*at == '0' && p - at > 1) ? NULL : p;
 }
