@@ -963,6 +963,41 @@ static void test_a_long_answer_is_not_copied_to_wait(void **state)
     assert_true(w->got.n > sizeof zeros);
 }
 
+/* Answers n bytes, the first `cut` as a part of their own (0: in one), flushed or not. */
+static void answer_cut_at(struct world *w, size_t n, size_t cut, bool is_flushed)
+{
+    static char text[20000];
+    for (size_t i = 0; i < n; i++)
+        text[i] = (char)('a' + i % 23);
+    forget(w);
+    send_text(w, "GET /hold HTTP/1.1\r\n" HOST "\r\n");
+    inbound_head(w->held, 200, INBOUND_LENGTH, n, BYTES("x-a: b\r\n"));
+    if (cut > 0)
+        inbound_put(w->held, bytes_from(text, cut));
+    if (is_flushed)
+        inbound_flush(w->held);
+    inbound_put(w->held, bytes_from(text + cut, n - cut));
+    inbound_end(w->held);
+    settle(w);
+}
+
+static void test_a_whole_answer_is_the_same_in_any_parts(void **state)
+{
+    static const size_t sizes[] = {0, 1, 2, 5000, 16384, 16385, 20000};
+    struct world *w = *state;
+    for (size_t i = 0; i < RM_COUNTOF(sizes); i++) {
+        struct buf want = {0};
+        answer_cut_at(w, sizes[i], sizes[i] / 2, false);
+        buf_put(&want, buf_bytes(&w->got));
+        assert_true(want.n > sizes[i]);
+        for (size_t k = 0; k < 4; k++) {
+            answer_cut_at(w, sizes[i], k < 2 ? 0 : sizes[i] / 3, k % 2 == 0);
+            assert_true(bytes_eq(buf_bytes(&w->got), buf_bytes(&want)));
+        }
+        buf_fini(&want);
+    }
+}
+
 static void test_an_answer_that_waits_is_not_lost_at_the_close(void **state)
 {
     struct world *w = *state;
@@ -1074,6 +1109,7 @@ int main(void)
         WITH(test_close_tells_of_requests_in_flight),
         WITH(test_a_short_answer_is_written_at_the_end_of_the_turn),
         WITH(test_a_long_answer_is_not_copied_to_wait),
+        WITH(test_a_whole_answer_is_the_same_in_any_parts),
         WITH(test_an_answer_that_waits_is_not_lost_at_the_close),
         WITH(test_what_is_noted_with_heads_is_forgotten),
         WITH(test_known_heads_are_split_as_others),
