@@ -107,14 +107,8 @@ static inline bool resume_is_going_on(const struct relay *r)
 
 /* trail.c */
 void trail_init(struct relay *r, const struct relay_start *s);
-/* The entry of this number, from 1. */
-static inline struct attempt_record *trail_entry(const struct relay *r, uint16_t n)
-{
-    RM_ASSERT(n > 0 && n <= r->record.n_attempts);
-    return &r->record.attempts[n - 1];
-}
-/* A new entry with nothing known. */
-struct attempt_record *trail_add(struct relay *r, size_t place);
+struct attempt_record *trail_entry(const struct relay *r, uint16_t n); /* of this number, from 1 */
+struct attempt_record *trail_add(struct relay *r, size_t place);       /* a new one: nothing known */
 /* text: static. */
 void trail_skip(struct relay *r, size_t place, enum outcome why, const char *text);
 /* The attempt that is out is over: outcome, time, tokens, price. `failure`: NULL = none. */

@@ -39,6 +39,12 @@ void trail_init(struct relay *r, const struct relay_start *s)
     r->cap_attempts = 1;
 }
 
+struct attempt_record *trail_entry(const struct relay *r, uint16_t n)
+{
+    RM_ASSERT(n > 0 && n <= r->record.n_attempts);
+    return &r->record.attempts[n - 1];
+}
+
 /* Most trails are short, and a long stream holds its own: so it grows, and who points into it follows. */
 static void grow(struct relay *r)
 {
