@@ -231,8 +231,10 @@ static void apply_links_members(struct building *b)
 
 static void edit_model(struct building *b)
 {
-    if (!bytes_eq(b->call->model, b->profile->model))
-        put_value(&b->edits, own(&b->edits, IN_MODEL), quoted(b->arena, b->profile->model));
+    const struct profile *p = b->profile;
+    if (!bytes_eq(b->call->model, p->model))
+        put_value(&b->edits, own(&b->edits, IN_MODEL),
+                  p->model_json.p != NULL ? p->model_json : quoted(b->arena, p->model));
 }
 
 static void edit_stream(struct building *b)

@@ -1,5 +1,6 @@
 #include "serve/snapshot.h"
 
+#include "codec/json_write.h"
 #include "dialect/dialect.h"
 #include "front/front.h"
 #include "ledger/pack.h"
@@ -72,6 +73,15 @@ static struct profile profile_of(const struct link_conf *link)
                             .n_drop = link->n_drop};
 }
 
+static struct bytes as_json(struct arena *a, struct bytes text, struct buf *scratch)
+{
+    struct json_writer w;
+    buf_clear(scratch);
+    jw_init(&w, scratch);
+    jw_string(&w, text);
+    return arena_dup(a, buf_bytes(scratch));
+}
+
 /* What its attempts, their answers and records have in common. */
 static void fill_link(struct config *c, const struct route_conf *route, struct link_conf *link, struct buf *scratch)
 {
@@ -81,6 +91,7 @@ static void fill_link(struct config *c, const struct route_conf *route, struct l
     link->served_lines = arena_dup(&c->arena, buf_bytes(scratch));
     pack_names(&c->arena, route->model, p->dialect, p->name, link->model, &link->names);
     link->profile = profile_of(link);
+    link->profile.model_json = as_json(&c->arena, link->profile.model, scratch);
 }
 
 static void fill_links(struct config *c)

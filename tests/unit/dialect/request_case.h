@@ -6,10 +6,16 @@
 
 enum { DEPTH_MAX = 128 };
 
-static const struct dialect chat = {
-    .name = "openai", .read_call = openai_read_call, .parse = openai_parse, .render = openai_render};
-static const struct dialect messages = {
-    .name = "anthropic", .read_call = anthropic_read_call, .parse = anthropic_parse, .render = anthropic_render};
+static const struct dialect chat = {.kind = DIALECT_OPENAI,
+                                    .name = "openai",
+                                    .read_call = openai_read_call,
+                                    .parse = openai_parse,
+                                    .render = openai_render};
+static const struct dialect messages = {.kind = DIALECT_ANTHROPIC,
+                                        .name = "anthropic",
+                                        .read_call = anthropic_read_call,
+                                        .parse = anthropic_parse,
+                                        .render = anthropic_render};
 
 struct built {
     struct arena arena;
@@ -31,16 +37,30 @@ static inline struct bytes joined(const struct pieces *p, struct arena *a)
     return bytes_from(text, at);
 }
 
-/* The same body comes of a call whose reading has kept nothing. */
+/* Its name as JSON text, as a snapshot writes it. */
+static inline struct bytes model_as_json(const struct profile *p, struct arena *a)
+{
+    struct buf text = {0};
+    struct json_writer w;
+    jw_init(&w, &text);
+    jw_string(&w, p->model);
+    struct bytes json = arena_dup(a, buf_bytes(&text));
+    buf_fini(&text);
+    return json;
+}
+
+/* The same body comes of a call whose reading has kept nothing, for a target whose name is JSON already. */
 static inline void expect_same_anew(const struct built *b, const struct dialect *client, const struct dialect *target,
                                     struct bytes body, const struct call *call, const struct profile *p)
 {
     struct call anew = *call;
     struct pieces pieces;
     struct built other = {.why = ""};
+    struct profile known = *p;
     anew.members = NULL;
-    other.err = dialect_build_body(client, target, body, &anew, p, DEPTH_MAX, &other.arena, &pieces, &other.adjusted,
-                                   &other.why);
+    known.model_json = model_as_json(p, &other.arena);
+    other.err = dialect_build_body(client, target, body, &anew, &known, DEPTH_MAX, &other.arena, &pieces,
+                                   &other.adjusted, &other.why);
     assert_int_equal(other.err, b->err);
     assert_true(bytes_eq(buf_bytes(&other.adjusted), buf_bytes(&b->adjusted)));
     if (b->err == ERR_OK)
