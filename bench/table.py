@@ -175,6 +175,7 @@ def burst_rows(part):
 COUNTED = [
     ("2 KB request, 1.5 KB JSON answer, user instructions", "loop", "W1: user instructions of the loop, a request", 20000, 13000),
     ("2 KB request, 1.5 KB JSON answer, user instructions", "ledger and others", "W1: user instructions of the other threads, a request", None, None),
+    ("2 KB request, prose and code", "loop", "W1, prose and code: user instructions of the loop, a request", 20000, 13000),
     ("60 KB request, a conversation", "loop", "W2: user instructions of the loop, a request", 130000, 95000),
     ("a streamed chunk, user instructions", "loop", "W3p: user instructions of the loop, a chunk", 900, 600),
     ("a call, the loop's system calls", "all", "system calls a request", 4.5, 4.1),

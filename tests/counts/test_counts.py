@@ -10,6 +10,7 @@ from counting import (ANTHROPIC, BINARY, WITH_USAGE, Crowd, Gateway, Provider, S
 
 GATE = {
     "call_whole": 23_300,       # user instructions of the loop: measured 21,700
+    "call_prose": 23_300,       # 
     "call_crowd": 24_000,       # 22,300: a turn full of calls takes its blocks from the shelf as one alone does
     "call_large": 43_500,       # 40,400: the scans of request and answer 16,500, the prompt's hash 5,300
     "call_conversation": 124_000,  # 115,600: the scans 86,500 (a block of 64 bytes, most with escapes, 75), the prompt's hash 5,300, the walk 5,000
@@ -83,6 +84,13 @@ def test_instructions_of_a_call_with_a_whole_answer(tmp_path, provider):
     told("2 KB request, 1.5 KB JSON answer, user instructions", loop=loop, ledger_and_others=others)
     assert loop <= GATE["call_whole"]
     assert others <= GATE["call_others"]
+
+
+def test_instructions_of_a_call_of_prose_and_code(tmp_path, provider):
+    """Most blocks have escapes or accents, which are told and judged one by one; four messages in place of one."""
+    loop, _ = measure_call(tmp_path, provider(lambda r: whole_answer()), conversation_bytes(2000))
+    told("2 KB request, prose and code, 1.5 KB JSON answer, user instructions", loop=loop)
+    assert loop <= GATE["call_prose"]
 
 
 def test_instructions_of_a_call_among_64(tmp_path):
