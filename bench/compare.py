@@ -258,9 +258,11 @@ def over_budget(proxy, path, head, body, n):
 def part_hang(kit, o):
     """The primary hangs, its budget is 200 ms: how long after it the other's whole answer is there."""
     n, body = (15 if o.quick else 150), kit.body("-b", 2048)
-    ways = {"nginx": ("/hung/v1/chat/completions", ""), "ringmain": ("/v1/chat/completions", "x-routing: order:hung,ok\r\n")}
+    ours = ("/v1/chat/completions", "x-routing: order:hung,ok\r\n")
+    ways = {"nginx": ("/hung/v1/chat/completions", ""), "direct": ours, "ringmain": ours}
+    shipped = {"upstream_stream": "", "budget": "ttft_budget_ms: 200"}
     got = {}
-    with running(kit.provider, lambda: nginx(kit), lambda: ringmain("ringmain", 8210, upstream_stream="")) as (_, *proxies):
+    with running(kit.provider, lambda: nginx(kit), lambda: ringmain("direct", 8094), lambda: ringmain("ringmain", 8210, **shipped)) as (_, *proxies):
         for p in proxies:
             over_budget(p, *ways[p.name], body, 2)
             times, errors = over_budget(p, *ways[p.name], body, n)

@@ -182,7 +182,7 @@ def variant(name, **put):
     """Ringmain's configuration of the bench under a name of its own, with texts exchanged."""
     text = (HERE / "ringmain-direct.yaml").read_text().replace("../build/bench/direct.", f"{name}.")
     for old, new in put.items():
-        old = {"listen": "127.0.0.1:8094", "admin": "127.0.0.1:8095", "workers": "workers: 1", "upstream_stream": "    upstream_stream: off\n",
+        old = {"listen": "127.0.0.1:8094", "admin": "127.0.0.1:8095", "workers": "workers: 1", "upstream_stream": "    upstream_stream: off\n", "budget": "total_budget_ms: 200",
                "routes": text[text.index("routes:"):], "providers": text[text.index("providers:"):text.index("routes:")]}[old]
         if text.count(old) != 1:
             raise Refused(f"bench/ringmain-direct.yaml has no '{old}' to exchange")
