@@ -67,11 +67,13 @@ def test_translation_against_the_same_dialect():
 
 def test_counts_are_read_as_the_tests_print_them():
     lines = ["2 KB request, 1.5 KB JSON answer, user instructions: loop 19,500.12, ledger and others 16,000", "a streamed chunk, user instructions: loop 905, others 3",
-             "a call, the loop's system calls {'read': 2.0, 'write': 2.01}: all 4.05"]
+             "a call, the loop's system calls {'read': 2.0, 'write': 2.0, 'wait': 2.0}: all 6",
+             "a call among 64, the loop's system calls {'read': 2.0, 'write': 2.01}: all 4.05"]
     text = made(counts={"passed": True, "lines": lines})
     assert row(text, "W1: user instructions of the loop")[-1] == "must"
     assert row(text, "W3p: user instructions")[-1] == "**missed**"
-    assert row(text, "system calls a request")[4] == "4.05" and row(text, "system calls a request")[-1] == "aim"
+    assert row(text, "system calls a request, among 64")[4] == "4.05" and row(text, "system calls a request, among 64")[-1] == "aim"
+    assert row(text, "system calls a request, alone")[4] == "6.00" and row(text, "system calls a request, alone")[-1] == "–"
 
 
 def test_what_could_not_be_measured_is_said():
