@@ -12,7 +12,7 @@ GATE = {
     "call_whole": 19_000,       # user instructions of the loop: measured 17,700
     "call_prose": 21_500,       # 20,000; the bench kit's own call, with more messages and members, takes 21,600
     "call_crowd": 19_700,       # 18,400: a turn full of calls takes its blocks from the shelf as one alone does
-    "call_large": 39_200,       # 36,500: the scan 13,000, the prompt's hash 5,300
+    "call_large": 39_200,       # 36,500: most of it the request's scan and the prompt's hash
     "call_conversation": 119_000,  # 111,100: most of it the scan (a block of 64 bytes, most with escapes, 75), the prompt's hash 5,300, the walk 5,000
     "call_others": 14_000,      # of the threads beside it: 12,900: ledger 10,400 (most of it SQLite's own for a row), access log 2,300
     "call_collected": 116_500,  # 108,900: of 50 events nearly all are known by their form
